@@ -1,0 +1,37 @@
+# Every target does its own set-up: a virtual environment, the package, WordNet. No root, no step by hand.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench wordnet clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "GroC needs Python 3.11 or newer; set PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+wordnet: $(READY) ## find WordNet on this machine or put it into the user's cache
+	$(BIN)/groc lexicon install
+
+demo: wordnet ## train a small GroC and a small tied model, move both to a new domain (minutes on a CPU)
+	$(BIN)/groc demo
+
+test: wordnet ## run the tests
+	$(BIN)/python -m pytest
+
+check: $(READY) ## lint and type-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY) ## time one training step of each model, as ratios to the tied model
+	$(BIN)/python bench/step.py
+
+clean: ## remove the virtual environment and caches of this folder
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build demo

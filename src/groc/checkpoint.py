@@ -1,0 +1,189 @@
+"""A trained model as a folder that is complete, readable and cannot run code.
+
+config.json         format version, settings, facts about the training
+model.safetensors   weights
+vocabulary.tsv      word and training count
+lexicon.jsonl       the lexicon entries used, so that no WordNet is needed (open and convolutional models)
+README.md           model card
+metrics.jsonl       one line an epoch
+state.safetensors   what training needs to go on; may be deleted
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from groc.config import Config
+from groc.errors import GrocError
+from groc.files import write_atomically, write_text
+from groc.lexicon import Chain, Glossary, Lexicon
+from groc.model import LanguageModel, build, build_lexicon
+from groc.vocabulary import Vocabulary
+
+FORMAT = 1
+CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocabulary.tsv"
+LEXICON, CARD, METRICS, STATE = "lexicon.jsonl", "README.md", "metrics.jsonl", "state.safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a folder holds."""
+
+    model: LanguageModel
+    config: Config
+    facts: dict[str, Any]
+
+
+def save(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any] | None = None) -> None:
+    """Write a complete checkpoint. Each file replaces its predecessor in one step."""
+    save_vocabulary(folder, model)
+    save_weights(folder, model.state_dict())
+    save_facts(folder, model, config, facts or {})
+
+
+def save_vocabulary(folder: Path, model: LanguageModel) -> None:
+    """The words and what the lexicon says of them: what does not change while a model is trained."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if (entries := used_entries(model)) is not None:
+        entries.write(folder / LEXICON)
+    write_text(folder / VOCABULARY, model.trained.to_text())
+
+
+def save_weights(folder: Path, weights: dict[str, Tensor]) -> None:
+    write_tensors(folder / WEIGHTS, weights, {"format": str(FORMAT)})
+
+
+def save_facts(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any]) -> None:
+    """Settings, facts and the model card."""
+    document = {"format": FORMAT, "kind": "groc", "config": config.to_dict(), "facts": facts}
+    write_text(folder / CONFIG, json.dumps(document, indent=2) + "\n")
+    write_text(folder / CARD, model_card(model, config, facts))
+
+
+def used_entries(model: LanguageModel) -> Glossary | None:
+    """What the lexicon said about the vocabulary's words, as a glossary; None for models that look at no forms."""
+    if model.forms.strings is None:
+        return None
+    selected = ((word, model.compiler.select(word)) for word in model.trained)
+    return Glossary(
+        {
+            word: (" ".join(forms.definition), forms.relations)
+            for word, forms in selected
+            if forms.definition or forms.relations
+        }
+    )
+
+
+def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexicon | None = None) -> Checkpoint:
+    """Read a checkpoint. New words are looked up in `lexicon`, or else in what the settings name, if it is there."""
+    folder = Path(folder)
+    config, facts = load_config(folder)
+    for name in (WEIGHTS, VOCABULARY):
+        if not (folder / name).is_file():
+            raise GrocError(
+                f"{folder} has no {name}: its training has not reached the first save, or the copy is incomplete."
+            )
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    stored = Glossary.read(folder / LEXICON) if (folder / LEXICON).is_file() else None
+    weights = read_tensors(folder / WEIGHTS)[0]
+    random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
+    model = build(config, vocabulary, _lexicon(config, stored, lexicon))
+    torch.set_rng_state(random_state)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError:
+        raise GrocError(
+            f"The weights in {folder} do not fit its config.json: the folder mixes files of different models."
+        ) from None
+    return Checkpoint(model.to(device).eval(), config, facts)
+
+
+def _lexicon(config: Config, stored: Glossary | None, given: Lexicon | None) -> Lexicon | None:
+    if stored is None:
+        return given
+    if given is not None:
+        return Chain(stored, given)
+    try:
+        return build_lexicon(config, stored)
+    except GrocError:
+        return stored  # complete without the lexicon it was trained with; new words then have their characters alone
+
+
+def load_config(folder: Path) -> tuple[Config, dict[str, Any]]:
+    try:
+        document = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if document["kind"] != "groc":
+            raise ValueError
+        version = int(document["format"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise GrocError(
+            f"{folder} is not a GroC checkpoint (no readable {CONFIG}): give the folder that 'groc train' wrote."
+        ) from None
+    if version > FORMAT:
+        raise GrocError(
+            f"{folder} has checkpoint format {version}, and this version of GroC reads up to {FORMAT}: "
+            "upgrade with pip install -U groc-lm."
+        )
+    try:
+        return Config.from_dict(document["config"]), dict(document["facts"])
+    except (KeyError, TypeError, AttributeError):
+        raise GrocError(f"{folder / CONFIG} is damaged: restore it from a copy.") from None
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+    def write(temporary: Path) -> None:
+        try:
+            save_file(contiguous, temporary, metadata)
+        except SafetensorError as error:  # the library wraps the system's error: give it back its number
+            text = str(error)
+            code = int(text.rpartition("os error ")[2].rstrip(") }")) if "os error " in text else 0
+            raise OSError(code, text) from None
+
+    write_atomically(path, write)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, "pt") as handle:
+            metadata = handle.metadata() or {}
+        return load_file(path), metadata
+    except (OSError, SafetensorError, struct.error, ValueError):
+        raise GrocError(
+            f"{path} is damaged or not a safetensors file: copy it again, or train again with --resume if the run has "
+            f"a {STATE}."
+        ) from None
+
+
+def model_card(model: LanguageModel, config: Config, facts: dict[str, Any]) -> str:
+    kind = "open: it takes any word list at run time" if model.is_open else "closed: its words are fixed by training"
+    lines = [
+        f"# {config.name}",
+        "",
+        f"A word-level language model ({config.output.kind} output embedding; {kind}), made with GroC.",
+        "",
+        f"- parameters: {model.parameter_count():,}, of which {model.vocabulary_parameter_count():,} belong to single words",
+        f"- training vocabulary: {len(model.trained):,} words",
+        f"- trained on: {config.corpus or 'a text that was not named'}",
+        f"- forms: {config.forms.rules} rules, lexicon {config.forms.lexicon}"
+        + (f", without {' and '.join(config.forms.without)}" if config.forms.without else ""),
+        *(f"- {name.replace('_', ' ')}: {value}" for name, value in facts.items() if not isinstance(value, dict)),
+        "",
+        "```python",
+        "import groc",
+        f"model = groc.load({'...'!r})  # this folder",
+        "```",
+        "",
+        "The model reproduces what its training text says, its errors and prejudices included.",
+    ]
+    return "\n".join(lines) + "\n"

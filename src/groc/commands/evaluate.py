@@ -1,0 +1,63 @@
+"""groc eval: perplexity of a text, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from groc import checkpoint
+from groc.compute import choose
+from groc.config import Compute
+from groc.corpus import Corpus, Text, read_text
+from groc.errors import GrocError
+from groc.progress import Progress
+from groc.report import describe, summarise
+from groc.scoring import score
+from groc.vocabulary import Vocabulary
+
+
+def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, as_json: bool) -> None:
+    loaded = checkpoint.load(run)
+    policy = choose(Compute(device=device))
+    text = read_text(Path(corpus)) if Path(corpus).is_file() else Corpus(corpus).text(split)
+    model = loaded.model
+    words = choose_vocabulary(model.trained, text, vocabulary)
+    if words is not model.trained:
+        model.set_vocabulary(words)
+    model.to(policy.device)
+    progress = Progress(f"scoring {text.name}", len(text))
+    summary = summarise(score(model, text.ids(words), progress=progress))
+    progress.close()
+    summary |= {
+        "run": run,
+        "text": text.name,
+        "vocabulary_kind": vocabulary,
+        "read_as_unk": text.outside(words),
+        "uniform_mixed_in": 1 - model.uniform if model.forms.unscored is not None else 0.0,
+        "protocol": "strict: one stream, state carried, every token",
+    }
+    if as_json:
+        print(json.dumps(summary))
+        return
+    print(f"{run} on {text.name}")
+    print(describe(summary))
+    if summary["read_as_unk"]:
+        print(f"\n{summary['read_as_unk']:,} tokens are not in the vocabulary and were read and scored as <unk>.")
+    if summary["uniform_mixed_in"]:
+        print(
+            f"\nThe model has no parameters for the words it never saw: {summary['uniform_mixed_in']:.0%} of the "
+            "probability is spread evenly over the vocabulary."
+        )
+
+
+def choose_vocabulary(trained: Vocabulary, text: Text, wanted: str) -> Vocabulary:
+    """train: the training words; union: those and the text's; else a file with one word a line."""
+    if wanted == "train":
+        return trained
+    if wanted == "union":
+        return trained.union(text.types)
+    if not Path(wanted).is_file():
+        raise GrocError(f"--vocabulary is train, union or a file with one word a line, not {wanted!r}.")
+    given = Vocabulary.read(Path(wanted))
+    counts = dict(zip(trained.words, trained.counts.tolist(), strict=True))
+    return Vocabulary(given.words, [counts.get(word, 0) for word in given])

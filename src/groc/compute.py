@@ -1,0 +1,113 @@
+"""How to compute: the device, bfloat16, compilation, several processes. The one place where such choices are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from groc.config import Compute
+from groc.errors import GrocError
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What was chosen for this machine."""
+
+    device: torch.device
+    bf16: bool
+    compile: bool
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """Matrix products in bfloat16 where the policy says so. Weights, sums and the softmax stay float32."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
+
+    def compiled(self, function: Function) -> Function:
+        """The function, compiled if the policy says so."""
+        return torch.compile(function, dynamic=False) if self.compile else function
+
+    def describe(self) -> str:
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
+        return f"{name}, {'bfloat16' if self.bf16 else 'float32'}{', compiled' if self.compile else ''}"
+
+
+def choose(compute: Compute, group: Group | None = None) -> Policy:
+    """The policy for this machine: `auto` takes a GPU if there is one, and bfloat16 and compilation on a GPU alone."""
+    name = compute.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and group is not None:
+        name = f"cuda:{group.local_rank}"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError):
+        raise GrocError(
+            f"The device {name!r} is not there: use compute.device=cpu, or compute.device=auto for what the machine has."
+        ) from None
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.cuda.set_device(device)
+        torch.set_float32_matmul_precision("high")  # TF32 for the softmax's products in training
+    decide = {"yes": True, "no": False, "auto": on_gpu}
+    return Policy(device, decide[compute.bf16], decide[compute.compile])
+
+
+class Group:
+    """The processes that train together: one, or those that torchrun started."""
+
+    def __init__(self) -> None:
+        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        if self.size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and talks to the user."""
+        return self.rank == 0
+
+    def average_gradients(self, parameters: Iterable[nn.Parameter], flag: bool) -> bool:
+        """Average gradients over all processes in one message; true if any process raised its flag."""
+        if self.size == 1:
+            return flag
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        flat = torch.cat([*(gradient.flatten() for gradient in gradients), gradients[0].new_tensor([float(flag)])])
+        dist.all_reduce(flat)
+        start = 0
+        for gradient in gradients:
+            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient) / self.size)
+            start += gradient.numel()
+        return bool(flat[-1] > 0)
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over all processes."""
+        if self.size > 1:
+            value = value.clone()
+            dist.all_reduce(value)
+        return value
+
+    def gather(self, value: Tensor) -> list[Tensor]:
+        """The same tensor from every process."""
+        if self.size == 1:
+            return [value]
+        everyone = [torch.empty_like(value) for _ in range(self.size)]
+        dist.all_gather(everyone, value.contiguous())
+        return everyone
+
+    def wait(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+    def close(self) -> None:
+        if dist.is_initialized():
+            dist.destroy_process_group()

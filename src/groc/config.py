@@ -1,0 +1,353 @@
+"""Settings: frozen dataclasses, filled from a TOML recipe, then one of its variants, then key=value pairs.
+
+Each layer overrides the one before it. A key that does not exist is an error that names the nearest one that does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from groc.errors import GrocError
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What the model is told about words."""
+
+    rules: str = "default"
+    """default, or paper (as published)."""
+    relations: int = 3
+    """At most so many related words."""
+    definition: int = 10
+    """At most so many words of the definition."""
+    lower: bool = False
+    """Lower-case related and defining words, for text that is lower-cased."""
+    lexicon: str = "wordnet"
+    """wordnet, none, or the path of a WordNet folder or a glossary file."""
+    without: tuple[str, ...] = ()
+    """Leave out: relations, definitions, or both."""
+    coverage: float = 1.0
+    """The share of words that keep their lexicon entry."""
+    coverage_seed: int = 0
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The encoder of characters."""
+
+    kind: str = "cnn"
+    """cnn (characters, convolutions, highway) or ngrams (hashed character n-grams)."""
+    characters: int = 16
+    """cnn: size of a character's vector."""
+    filters: tuple[int, ...] = (32, 32, 64, 128, 256, 512)
+    """cnn: number of filters of width 1, 2, 3, ..."""
+    highway: int = 1
+    """cnn: highway layers."""
+    longest: int = 48
+    """cnn: bytes of a word that are looked at."""
+    buckets: int = 20000
+    """ngrams: rows of the hash table."""
+    rank: int = 64
+    """ngrams: columns of the hash table."""
+    shortest_ngram: int = 1
+    longest_ngram: int = 6
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output embedding."""
+
+    kind: str = "groc"
+    """groc, lookup, convolutional, tied, bilinear, deep-residual or adaptive."""
+    dropout: float = 0.0
+    """r: dimensions of the embedding dropped for all words at once."""
+    depth: int = 0
+    """k: layers of the output network (groc, deep-residual)."""
+    activation: str = "relu"
+    """Of the output network: relu, selu or tanh."""
+    bias: str = "tanh"
+    """groc: activation of the predicted bias: tanh, relu, selu or none."""
+    bias_dropout: float = 0.2
+    correction: int = 128
+    """convolutional: size of a word's own correction."""
+    cutoffs: tuple[int, ...] = (2000, 7000)
+    """adaptive: ranks where the next band of rarer words begins."""
+    factor: int = 4
+    """adaptive: each band has so many times fewer dimensions than the one before."""
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The prefix network: LSTM layers d -> hidden -> ... -> d, with one dropout mask a sequence at each site."""
+
+    hidden: int = 1024
+    layers: int = 2
+    input_dropout: float = 0.0
+    hidden_dropout: float = 0.65
+    output_dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class Model:
+    dim: int = 300
+    """d: the size of word vectors and of the last layer."""
+    start: float = 0.05
+    """The standard deviation of word vectors at the start, looked up or composed."""
+    uniform: float = 0.99
+    """Closed models that meet new words: the share of the probability that stays the model's."""
+
+
+@dataclass(frozen=True)
+class Training:
+    epochs: int = 100
+    batch: int = 20
+    """Streams read side by side, over all processes together."""
+    unroll: int = 35
+    """Words of each stream in one step."""
+    random_unroll: bool = False
+    """Vary the number of words a step around `unroll`, with the learning rate in proportion."""
+    rate: float = 1e-3
+    """Adam's learning rate."""
+    encoder_rate: float = 1.0
+    """Multiplies the rate for everything that composes words (not for tables and the prefix network)."""
+    clip: float = 0.1
+    """The largest norm of the gradient; 0: no clipping."""
+    weight_decay: float = 0.0
+    schedule: str = "plateau"
+    """plateau (as published) or cosine."""
+    warmup: int = 0
+    """Steps over which the rate rises from 0."""
+    patience: int = 4
+    """plateau: epochs without gain before the rate falls."""
+    decay: float = 0.1
+    """plateau: what the rate is multiplied by."""
+    final_rate: float = 0.01
+    """cosine: the last rate, as a share of `rate`."""
+    stop_after: int = 8
+    """Stop after so many epochs without gain; 0: never."""
+    activation: float = 0.0
+    """Weight of the squared activations (AWD-LSTM: 2)."""
+    temporal: float = 0.0
+    """Weight of the squared change of the activations over time (AWD-LSTM: 1)."""
+    average: float = 0.0
+    """Decay a step of the running average of weights that is evaluated and kept; 0: the weights themselves."""
+    full_updates: float = 1.0
+    """p: the probability that a step updates the output embedding; else it stays frozen for that step."""
+    valid_streams: int = 10
+    """Streams in which the valid text is read after each epoch (the final figure is strict: one stream)."""
+    save_minutes: float = 10.0
+    """Time between two saves of the training state inside an epoch."""
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How to compute; never what."""
+
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:0, ..."""
+    bf16: str = "auto"
+    """Matrix products of encoder and prefix network in bfloat16: auto (on a GPU), yes or no."""
+    compile: str = "auto"
+    """Compile the encoder with torch.compile: auto (on a GPU), yes or no."""
+
+
+@dataclass(frozen=True)
+class Config:
+    name: str = "custom"
+    corpus: str = ""
+    """The folder with the training text."""
+    forms: Forms = field(default_factory=Forms)
+    surface: Surface = field(default_factory=Surface)
+    model: Model = field(default_factory=Model)
+    output: Output = field(default_factory=Output)
+    prefix: Prefix = field(default_factory=Prefix)
+    training: Training = field(default_factory=Training)
+    compute: Compute = field(default_factory=Compute)
+
+    def replace(self, changes: Mapping[str, Any]) -> Config:
+        """A copy with changed values, by dotted key: {"training.rate": 0.002}."""
+        config = self
+        for key, value in changes.items():
+            kind = known_keys().get(key)
+            if kind is None:
+                raise GrocError(f"There is no setting {key!r}.{_nearest(key, known_keys())}")
+            section, _, name = key.rpartition(".")
+            value = _convert(key, value, kind)
+            if section:
+                part = dataclasses.replace(getattr(config, section), **{name: value})
+                config = dataclasses.replace(config, **{section: part})
+            else:
+                config = dataclasses.replace(config, **{name: value})
+        return check(config)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by dotted key."""
+        return _flatten(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Config:
+        return cls().replace(_flatten(values))
+
+
+def known_keys() -> dict[str, type]:
+    """Every setting by dotted key, with its type."""
+    keys: dict[str, type] = {}
+    for name, kind in get_type_hints(Config).items():
+        if dataclasses.is_dataclass(kind):
+            keys |= {f"{name}.{inner}": inner_kind for inner, inner_kind in get_type_hints(kind).items()}
+        else:
+            keys[name] = kind
+    return keys
+
+
+def recipe_names() -> list[str]:
+    folder = resources.files("groc") / "recipes"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_recipe(recipe: str, variant: str | None = None, assignments: Iterable[str] = ()) -> Config:
+    """A recipe by its name, or the path of a TOML file; one of its variants; then key=value pairs."""
+    text, name = _recipe_text(recipe)
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise GrocError(f"The recipe {recipe} is not valid TOML: {error}.") from None
+    variants = table.pop("variants", {})
+    config = Config(name=name).replace(_flatten(table))
+    if variant is not None:
+        if variant not in variants:
+            raise GrocError(
+                f"The recipe {name} has no variant {variant!r}.{_nearest(variant, variants)} "
+                f"It has: {', '.join(variants) or 'none'}."
+            )
+        config = config.replace({"name": f"{name}/{variant}", **_flatten(variants[variant])})
+    return config.replace(dict(_split(assignment) for assignment in assignments))
+
+
+def variant_names(recipe: str) -> list[str]:
+    return list(tomllib.loads(_recipe_text(recipe)[0]).get("variants", {}))
+
+
+def _recipe_text(recipe: str) -> tuple[str, str]:
+    if recipe.endswith(".toml"):
+        try:
+            return Path(recipe).read_text(encoding="utf-8"), Path(recipe).stem
+        except (OSError, UnicodeDecodeError) as error:
+            raise GrocError(f"The recipe {recipe} cannot be read: {error}.") from None
+    if recipe not in recipe_names():
+        raise GrocError(
+            f"There is no recipe {recipe!r}.{_nearest(recipe, recipe_names())} "
+            f"Choose from {', '.join(recipe_names())}, or give the path of a .toml file."
+        )
+    return (resources.files("groc") / "recipes" / f"{recipe}.toml").read_text(encoding="utf-8"), recipe
+
+
+def _split(assignment: str) -> tuple[str, str]:
+    key, equals, value = assignment.partition("=")
+    if not equals:
+        raise GrocError(f"{assignment!r} is not a setting: write key=value, for example training.rate=0.002.")
+    return key.strip(), value.strip()
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    known = list(known)
+    # A user may forget the section: compare with the last part of each key too.
+    by_last = {key.rpartition(".")[2]: key for key in reversed(known)}
+    last = difflib.get_close_matches(word.rpartition(".")[2], by_last, 1, 0.8)
+    whole = difflib.get_close_matches(word, known, 1, 0.6)
+    nearest = whole or [by_last[name] for name in last]
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def _convert(key: str, value: Any, kind: Any) -> Any:
+    """A value of the setting's type, from TOML, JSON or the command line (where everything is text)."""
+    try:
+        if kind is bool:
+            return value if isinstance(value, bool) else {"true": True, "yes": True, "false": False, "no": False}[value]
+        if kind in (int, float):
+            if isinstance(value, bool) or (kind is int and isinstance(value, float)):
+                raise ValueError
+            return kind(value)
+        if kind is str:
+            if not isinstance(value, str):
+                raise ValueError
+            return value
+        inner = int if kind == tuple[int, ...] else str
+        items = value.split(",") if isinstance(value, str) else value
+        return tuple(inner(item) for item in items if item != "")
+    except (ValueError, KeyError, TypeError):
+        expected = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+        raise GrocError(f"{key}={value} is not possible: it must be {expected.get(kind, 'a list: a,b,c')}.") from None
+
+
+CHOICES = {
+    "forms.rules": ("default", "paper"),
+    "surface.kind": ("cnn", "ngrams"),
+    "output.kind": ("groc", "lookup", "convolutional", "tied", "bilinear", "deep-residual", "adaptive"),
+    "output.activation": ("relu", "selu", "tanh"),
+    "output.bias": ("tanh", "relu", "selu", "none"),
+    "training.schedule": ("plateau", "cosine"),
+    "compute.bf16": ("auto", "yes", "no"),
+    "compute.compile": ("auto", "yes", "no"),
+}
+AT_LEAST_ONE = (
+    "model.dim", "prefix.hidden", "prefix.layers", "surface.characters", "surface.longest", "surface.buckets",
+    "surface.rank", "surface.shortest_ngram", "output.correction", "output.factor", "training.batch",
+    "training.unroll", "training.epochs", "training.valid_streams",
+)  # fmt: skip
+NOT_NEGATIVE = (
+    "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
+    "training.encoder_rate", "training.weight_decay", "training.warmup", "training.activation", "training.temporal",
+    "training.stop_after", "training.patience", "training.save_minutes", "model.start",
+)  # fmt: skip
+SHARES = (
+    "forms.coverage", "training.full_updates", "training.average", "training.decay", "training.final_rate",
+    "model.uniform", "output.dropout", "output.bias_dropout", "prefix.input_dropout", "prefix.hidden_dropout",
+    "prefix.output_dropout",
+)  # fmt: skip
+
+
+def check(config: Config) -> Config:
+    """Refuse values that no part could work with."""
+    flat = config.flat()
+    for key, choices in CHOICES.items():
+        if flat[key] not in choices:
+            raise GrocError(
+                f"{key}={flat[key]} is not possible.{_nearest(flat[key], choices)} Choose from {', '.join(choices)}."
+            )
+    for keys, holds, wanted in (
+        (AT_LEAST_ONE, lambda value: value >= 1, "at least 1"),
+        (NOT_NEGATIVE, lambda value: value >= 0, "0 or more"),
+        (SHARES, lambda value: 0 <= value <= 1, "between 0 and 1"),
+    ):
+        for key in keys:
+            if not holds(flat[key]):
+                raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
+    if not config.surface.filters or min(config.surface.filters) < 1:
+        raise GrocError("surface.filters must be a list of numbers from 1: how many filters of width 1, 2, 3, ...")
+    if config.surface.longest_ngram < config.surface.shortest_ngram:
+        raise GrocError("surface.longest_ngram must not be smaller than surface.shortest_ngram.")
+    if unknown := set(config.forms.without) - {"relations", "definitions"}:
+        raise GrocError(f"forms.without={unknown.pop()} is not possible: choose from relations, definitions.")
+    return config

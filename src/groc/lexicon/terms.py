@@ -1,0 +1,138 @@
+"""The terms of a glossary file: JSON lines, or a table with tabs or commas."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from groc.errors import GrocError
+
+
+class Term(NamedTuple):
+    """One term. The names of its fields are the keys and columns of the files."""
+
+    word: str
+    definition: str = ""
+    related: tuple[str, ...] = ()
+
+    def problem(self) -> str:
+        """Why the term cannot be used; empty if it can."""
+        if not self.word.strip():
+            return "its word is empty"
+        if not all(word.strip() for word in self.related):
+            return "one of its related words is empty"
+        try:
+            "".join((self.word, self.definition, *self.related)).encode()
+        except UnicodeEncodeError:
+            return "it holds half a character (a lone surrogate)"
+        return ""
+
+
+def read_terms(path: Path) -> Iterator[Term]:
+    """All terms of the file; the first thing wrong with it is an error that names the line."""
+    if path.suffix == ".jsonl":
+        numbered_terms = _json_terms(path)
+    elif path.suffix in (".tsv", ".csv"):
+        numbered_terms = _table_terms(path)
+    else:
+        raise GrocError(f"{path} is not a glossary by its name: use a .jsonl, .tsv or .csv file.")
+    first_lines: dict[str, int] = {}
+    for number, term in numbered_terms:
+        with _naming_line(path, number):
+            if problem := term.problem():
+                raise ValueError(problem)
+            if term.word in first_lines:
+                raise ValueError(f"the term {term.word!r} was there before, in line {first_lines[term.word]}")
+        first_lines[term.word] = number
+        yield term
+
+
+def _json_terms(path: Path) -> Iterator[tuple[int, Term]]:
+    for number, line in _numbered_lines(path):
+        if line.strip():
+            with _naming_line(path, number):
+                term = _term_of_json(line)
+            yield number, term
+
+
+def _term_of_json(line: str) -> Term:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        raise ValueError("this is not JSON") from None
+    if not isinstance(record, dict):
+        raise ValueError("this is not a JSON object")
+    if unknown := sorted(record.keys() - set(Term._fields)):
+        raise ValueError(f"{unknown[0]!r} is not a key of a glossary: the keys are {', '.join(Term._fields)}")
+    word, definition, related = record.get("word"), record.get("definition", ""), record.get("related", [])
+    if not isinstance(word, str) or not isinstance(definition, str):
+        raise ValueError("word and definition must be strings")
+    if not isinstance(related, list) or not all(isinstance(item, str) for item in related):
+        raise ValueError("related must be a list of strings")
+    return Term(word, definition, tuple(related))
+
+
+def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:
+    for position, (number, cells) in enumerate(_numbered_rows(path)):
+        with _naming_line(path, number):
+            if position == 0 and cells[0].lower() in ("word", "term"):
+                _check_header(cells)
+                continue
+            term = _term_of_cells(cells)
+        yield number, term
+
+
+def _numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    lines = (line + "\n" for _, line in _numbered_lines(path))
+    if path.suffix == ".tsv":  # quotation marks mean nothing there
+        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        rows = csv.reader(lines, strict=True)
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield rows.line_num, cells
+    except csv.Error as problem:
+        raise _broken(path, rows.line_num, str(problem)) from None
+
+
+def _check_header(cells: list[str]) -> None:
+    if tuple(cell.lower() for cell in cells[1:]) != Term._fields[1 : len(cells)]:
+        raise ValueError(f"the columns must be {', '.join(Term._fields)}, in this order")
+
+
+def _term_of_cells(cells: list[str]) -> Term:
+    if len(cells) > len(Term._fields):
+        raise ValueError(f"there are {len(cells)} columns, but only {', '.join(Term._fields)} have a meaning")
+    word, definition, related = (*cells, "", "")[:3]
+    return Term(word, definition, tuple(item.strip() for item in related.split(";") if item.strip()))
+
+
+def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise GrocError(f"Cannot read the glossary {path}: {error.strerror}.") from None
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            raise _broken(path, number, "this is not UTF-8") from None
+        yield number, text.removesuffix("\r")
+
+
+@contextmanager
+def _naming_line(path: Path, number: int) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as problem:
+        raise _broken(path, number, str(problem)) from None
+
+
+def _broken(path: Path, number: int, problem: str) -> GrocError:
+    return GrocError(f"Line {number} of the glossary {path} cannot be used: {problem}.")

@@ -1,0 +1,1 @@
+"""The parts of the model, each a small module that knows nothing of configuration."""

@@ -1,0 +1,30 @@
+"""Dropout with one mask along a dimension, as variational dropout needs it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from groc.errors import GrocError
+
+
+class SharedDropout(nn.Module):
+    """Dropout whose mask is the same for all positions along dimension 0.
+
+    On [T, B, d] it is variational dropout: one mask for a sequence. On [V, d] it drops the same dimensions of all words.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        if not 0 <= rate < 1:
+            raise GrocError(f"A dropout rate lies between 0 and 1 (1 excluded), not at {rate}.")
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.rate == 0:
+            return x
+        mask = torch.empty_like(x[:1]).bernoulli_(1 - self.rate).div_(1 - self.rate)
+        return x * mask
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"

@@ -1,0 +1,129 @@
+"""Input embeddings E^in: a table, a table with fewer dimensions for rarer words, or composed from the words' forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from groc.nn.dropout import SharedDropout
+from groc.nn.segments import Segments
+from groc.nn.surface import Surface
+
+
+class PreparedForms(nn.Module):
+    """A vocabulary as the model sees it: tensors that are made once for a word list and move with the model."""
+
+    rows: Tensor | None
+    """For closed models: each word's row in the trained tables, one past the last row if it has none.
+    None where the vocabulary is the trained one."""
+    unscored: Tensor | None
+    """For closed models: which words have no row. None where all have one."""
+
+    def __init__(
+        self,
+        words: int,
+        strings: nn.Module | None = None,
+        relations: Segments | None = None,
+        definition: Segments | None = None,
+        rows: Tensor | None = None,
+        unscored: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.words = words
+        self.strings = strings
+        self.relations = relations
+        self.definition = definition
+        self.register_buffer("rows", rows, persistent=False)
+        self.register_buffer("unscored", unscored, persistent=False)
+
+
+class WordTable(nn.Module):
+    """One row of parameters a word. The only kind of parameter that depends on the vocabulary.
+
+    A word that has no row of its own gets the mean of all rows.
+    """
+
+    def __init__(self, words: int, dim: int, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+        self.weight = nn.Parameter(torch.randn(words, dim) * scale)
+
+    def forward(self, forms: PreparedForms) -> Tensor:
+        if forms.rows is None:
+            return self.weight
+        return torch.cat([self.weight, self.weight.mean(0, keepdim=True)])[forms.rows]
+
+    @torch.no_grad()
+    def grow(self, words: int) -> None:
+        """Add random rows for new words."""
+        fresh = torch.randn(words, self.weight.shape[1]).to(self.weight) * self.scale
+        self.weight = nn.Parameter(torch.cat([self.weight, fresh]))
+
+
+class AdaptiveInput(nn.Module):
+    """Adaptive embedding: words in bands of falling frequency, each band with a quarter of the dimensions of the one
+    before it, projected to d. The result is scaled by sqrt(d). Shared with the output, and so is its dropout."""
+
+    def __init__(
+        self, words: int, dim: int, cutoffs: Sequence[int], factor: int, scale: float, dropout: SharedDropout
+    ) -> None:
+        super().__init__()
+        ends = [*(end for end in cutoffs if end < words), words]
+        sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+        dims = [max(dim // factor**band, 1) for band in range(len(sizes))]
+        self.gain = dim**0.5
+        self.tables = nn.ModuleList(WordTable(size, width, scale) for size, width in zip(sizes, dims, strict=True))
+        self.projections = nn.ModuleList(nn.Linear(width, dim, bias=False) for width in dims)
+        for projection in self.projections:
+            assert isinstance(projection, nn.Linear)
+            nn.init.orthogonal_(projection.weight, 1 / self.gain)  # so that the vectors have the tables' scale
+        self.dropout = dropout
+
+    def forward(self, forms: PreparedForms) -> Tensor:
+        bands = [projection(table.weight) for table, projection in zip(self.tables, self.projections, strict=True)]
+        rows = torch.cat(bands) * self.gain
+        if forms.rows is not None:
+            rows = torch.cat([rows, rows.mean(0, keepdim=True)])[forms.rows]
+        out: Tensor = self.dropout(rows)
+        return out
+
+    def grow(self, words: int) -> None:
+        rarest = self.tables[-1]
+        assert isinstance(rarest, WordTable)
+        rarest.grow(words)
+
+
+class GroundedInput(nn.Module):
+    """e_x: the surface, relations and definition of a word, concatenated and projected to d.
+
+    The projection starts as the identity on the surface, so a composed vector starts as good as a lookup row.
+    """
+
+    def __init__(self, surface: Surface, dim: int, dropout: SharedDropout) -> None:
+        super().__init__()
+        self.surface = surface
+        self.combination = nn.Linear(3 * dim, dim, bias=False)
+        with torch.no_grad():
+            self.combination.weight.copy_(torch.cat([torch.eye(dim), torch.zeros(dim, 2 * dim)], 1))
+        self.dropout = dropout
+
+    def forward(self, forms: PreparedForms) -> Tensor:
+        assert forms.strings is not None
+        assert forms.relations is not None
+        assert forms.definition is not None
+        surface = self.surface(forms.strings)  # [S, d]
+        parts = [surface[: forms.words], forms.relations(surface), forms.definition(surface)]
+        out: Tensor = self.dropout(self.combination(torch.cat(parts, -1)))  # [V, d]
+        return out
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Everything the model needs of a vocabulary: E^in, E^out and b."""
+
+    input: Tensor
+    output: Tensor
+    bias: Tensor

@@ -1,0 +1,203 @@
+"""Surface encoders c_x: from the characters of a string to a vector. No parameter depends on the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from groc.forms import WordForms
+from groc.nn.segments import Segments
+
+PAD, BEGIN, END, FIRST_BYTE = 0, 1, 2, 3
+CODES = FIRST_BYTE + 256
+
+
+class Surface(Protocol):
+    """A surface encoder: `features` turns strings into tensors once for a vocabulary, calling it encodes them."""
+
+    def features(self, forms: WordForms) -> nn.Module:
+        """Integer tensors of all strings, as the buffers of a module so that they move with the model."""
+        ...
+
+    def calibrate(self, features: nn.Module, scale: float) -> None:
+        """Set start values so that the vectors of these strings have zero mean and this standard deviation."""
+        ...
+
+    def __call__(self, features: nn.Module) -> Tensor:
+        """Shape: strings -> [strings, d]"""
+        ...
+
+
+class Characters(nn.Module):
+    """Strings as padded rows of codes: begin mark, bytes, end mark."""
+
+    codes: Tensor
+    lengths: Tensor
+
+    def __init__(self, forms: WordForms, longest: int) -> None:
+        super().__init__()
+        sizes = np.minimum(np.diff(forms.boundaries), longest)
+        codes = np.zeros((len(forms), int(sizes.max()) + 2), np.int16)
+        codes[:, 0] = BEGIN
+        columns = np.arange(codes.shape[1] - 2)
+        inside = columns < sizes[:, None]  # [S, L]
+        at = forms.boundaries[:-1, None] + columns
+        codes[:, 1:-1][inside] = forms.characters[at[inside]].astype(np.int16) + FIRST_BYTE
+        codes[np.arange(len(forms)), sizes + 1] = END
+        self.register_buffer("codes", torch.from_numpy(codes), persistent=False)
+        self.register_buffer("lengths", torch.from_numpy((sizes + 2).astype(np.int32)), persistent=False)
+
+
+class CharacterCNN(nn.Module):
+    """Convolutions of several widths over character vectors, the maximum over positions, highway layers, a projection.
+
+    A window may begin at each position from the begin mark to the end mark and sees zeros behind the end, so a vector
+    does not depend on how long the longest word of the vocabulary is.
+    """
+
+    def __init__(self, dim: int, characters: int, filters: Sequence[int], highway: int, longest: int) -> None:
+        super().__init__()
+        self.longest = longest
+        self.widths = range(1, len(filters) + 1)
+        self.characters = nn.Parameter(torch.randn(CODES - 1, characters))  # the pad has no vector: it is zero
+        self.kernels = nn.ParameterList(
+            torch.randn(width * characters, count) * (2 / (width * characters)) ** 0.5
+            for width, count in zip(self.widths, filters, strict=True)
+        )
+        features = sum(filters)
+        self.shifts = nn.Parameter(torch.zeros(features))
+        self.highways = nn.ModuleList(Highway(features) for _ in range(highway))
+        self.projection = ScaledLinear(features, dim)
+
+    def features(self, forms: WordForms) -> Characters:
+        return Characters(forms, self.longest)
+
+    def forward(self, features: Characters) -> Tensor:
+        return self.projection(self.pooled(features))
+
+    def pooled(self, features: Characters) -> Tensor:
+        table = F.pad(self.characters, (0, 0, 1, 0))  # [codes, c], row 0 the pad
+        codes = F.pad(features.codes.int(), (0, len(self.kernels) - 1))
+        positions = features.codes.shape[1]
+        x = F.embedding(codes, table)  # [S, L + widest - 1, c]
+        windows = torch.cat([x[:, shift : shift + positions] for shift in range(len(self.kernels))], -1)  # [S, L, w*c]
+        scores = windows @ self._matrix()  # [S, L, features]
+        outside = torch.arange(positions, device=codes.device) >= features.lengths[:, None]
+        maxima = scores.masked_fill(outside[:, :, None], float("-inf")).amax(1)  # [S, features]
+        hidden = F.relu(maxima + self.shifts)
+        for highway in self.highways:
+            hidden = highway(hidden)
+        return hidden
+
+    def _matrix(self) -> Tensor:
+        # All widths in one matrix product: a narrow kernel has zeros where it does not look.
+        widest = self.kernels[-1].shape[0]
+        return torch.cat([F.pad(kernel, (0, 0, 0, widest - kernel.shape[0])) for kernel in self.kernels], 1)
+
+    @torch.no_grad()
+    def calibrate(self, features: Characters, scale: float) -> None:
+        self.projection.calibrate(self.pooled(features), scale)
+
+
+class Highway(nn.Module):
+    """x + gate * (relu(transform) - x), starting close to the identity."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.both = nn.Linear(size, 2 * size)
+        nn.init.constant_(self.both.bias[size:], -2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        transform, gate = self.both(x).chunk(2, -1)
+        return x + torch.sigmoid(gate) * (F.relu(transform) - x)
+
+
+class ScaledLinear(nn.Module):
+    """A linear map whose input is divided by its mean sum of absolute values.
+
+    Adam moves each weight by about the learning rate. Over a thousand inputs that would move the output a thousand
+    times as far as it moves a row of a lookup table; with this scale it moves about as far.
+    """
+
+    input_scale: Tensor
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(outputs, inputs) * inputs**-0.5)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self.register_buffer("input_scale", torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x * self.input_scale.to(x.dtype), self.weight, self.bias)
+
+    @torch.no_grad()
+    def calibrate(self, x: Tensor, scale: float) -> None:
+        """Choose the input's scale, the weights' size and the bias from a sample of inputs: [samples, inputs]."""
+        self.input_scale.copy_(1 / x.abs().sum(-1).mean())
+        out = F.linear(x * self.input_scale, self.weight)
+        gain = scale / (out - out.mean(0)).std()
+        self.weight.mul_(gain)
+        self.bias.copy_(-gain * out.mean(0))
+
+
+class HashedNgrams(nn.Module):
+    """The sum of learned vectors of a string's character n-grams (with begin and end marks), hashed into buckets.
+
+    A rank-wide table and one projection: as many parameters as wanted, none of them a word's.
+    """
+
+    def __init__(self, dim: int, buckets: int, rank: int, shortest: int, longest: int) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self.lengths = range(shortest, longest + 1)
+        self.table = nn.Parameter(torch.randn(buckets, rank))
+        self.projection = nn.Linear(rank, dim, bias=False)
+        nn.init.orthogonal_(self.projection.weight)
+
+    def features(self, forms: WordForms) -> Segments:
+        index, offsets = hash_ngrams(forms, self.lengths, self.buckets)
+        scale = 1 / np.sqrt(np.maximum(np.diff(offsets), 1))
+        return Segments(index, offsets, scale.astype(np.float32), self.buckets)
+
+    def forward(self, features: Segments) -> Tensor:
+        out: Tensor = self.projection(features(self.table))
+        return out
+
+    @torch.no_grad()
+    def calibrate(self, features: Segments, scale: float) -> None:
+        self.table.mul_(scale / self(features).std())
+
+
+def hash_ngrams(forms: WordForms, lengths: range, buckets: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The bucket of each n-gram of each string, and where each string's list begins (as in `Lists`)."""
+    sizes = np.diff(forms.boundaries) + 2
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    string = np.repeat(np.arange(len(sizes)), sizes)  # which string each position belongs to
+    codes = np.zeros(starts[-1], np.uint64)
+    inside = np.ones(len(codes), bool)
+    codes[starts[:-1]], codes[starts[1:] - 1] = BEGIN, END
+    inside[starts[:-1]] = inside[starts[1:] - 1] = False
+    codes[inside] = forms.characters.astype(np.uint64) + FIRST_BYTE
+    after = starts[1:][string] - np.arange(len(codes))  # positions left in the string, this one included
+    hashes, owners = [], []
+    value = np.zeros(len(codes), np.uint64)
+    for n in range(1, lengths.stop):
+        # FNV-style: unsigned arithmetic wraps on purpose.
+        shifted = np.concatenate([codes[n - 1 :], np.zeros(n - 1, np.uint64)])
+        value = (value ^ shifted) * np.uint64(0x100000001B3) + np.uint64(n)
+        if n in lengths:
+            whole = after >= n
+            mixed = value[whole] ^ (value[whole] >> np.uint64(29))
+            mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
+            hashes.append(((mixed ^ (mixed >> np.uint64(32))) % np.uint64(buckets)).astype(np.int32))
+            owners.append(string[whole])
+    owner = np.concatenate(owners)
+    order = np.argsort(owner, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(sizes)))])
+    return np.concatenate(hashes)[order], offsets.astype(np.int32)

@@ -1,0 +1,136 @@
+"""What moves the weights: parameter groups, the learning rate's course, averaged weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from groc.config import Training
+from groc.model import LanguageModel
+from groc.nn.input import WordTable
+
+
+def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam:
+    """Adam with two groups: what composes words, and everything else."""
+    tables = {id(table.weight) for table in model.modules() if isinstance(table, WordTable)}
+    composing = [
+        parameter
+        for part in (model.input, model.output)
+        for parameter in part.parameters()
+        if id(parameter) not in tables
+    ]
+    composing = list(dict.fromkeys(composing))
+    chosen = {id(parameter) for parameter in composing}
+    rest = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
+    groups = [
+        {"params": rest, "share": 1.0},
+        {"params": composing, "share": training.encoder_rate},
+    ]
+    return torch.optim.Adam(
+        [group for group in groups if group["params"]],
+        lr=training.rate,
+        weight_decay=training.weight_decay,
+        fused=model.device.type == "cuda",
+    )
+
+
+def set_rate(optimiser: torch.optim.Adam, rate: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = rate * group["share"]
+
+
+class Schedule(Protocol):
+    """The course of the learning rate, as a factor of the rate that was set."""
+
+    def factor(self, done: float) -> float:
+        """The factor when this share of the whole training is done."""
+        ...
+
+    def observe(self, gained: bool) -> None:
+        """Told after each epoch whether the valid loss fell."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class Plateau:
+    """As published: multiply the rate by `decay` after `patience` epochs in a row without gain."""
+
+    def __init__(self, patience: int, decay: float) -> None:
+        self.patience, self.decay = patience, decay
+        self.waited, self.current = 0, 1.0
+
+    def factor(self, done: float) -> float:  # noqa: ARG002
+        return self.current
+
+    def observe(self, gained: bool) -> None:
+        self.waited = 0 if gained else self.waited + 1
+        if self.waited >= self.patience:
+            self.waited = 0
+            self.current *= self.decay
+
+    def state(self) -> dict[str, Any]:
+        return {"waited": self.waited, "current": self.current}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.waited, self.current = state["waited"], state["current"]
+
+
+class Cosine:
+    """From the full rate to `final` of it along half a cosine wave."""
+
+    def __init__(self, final: float) -> None:
+        self.final = final
+
+    def factor(self, done: float) -> float:
+        return self.final + (1 - self.final) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+
+    def observe(self, gained: bool) -> None:
+        pass
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
+
+
+def make_schedule(training: Training) -> Schedule:
+    if training.schedule == "cosine":
+        return Cosine(training.final_rate)
+    return Plateau(training.patience, training.decay)
+
+
+class AveragedWeights:
+    """A running average of the weights, which often predicts better than the last ones."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.model = model
+        self.steps = 0
+        self.average = [parameter.detach().clone() for parameter in model.parameters()]
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self.steps += 1
+        decay = min(self.decay, self.steps / (self.steps + 9))  # early weights are soon forgotten
+        torch._foreach_lerp_(self.average, list(self.model.parameters()), 1 - decay)
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchange the model's weights and the averages. Twice gives the first state back."""
+        for parameter, average in zip(self.model.parameters(), self.average, strict=True):
+            parameter.data, average.data = average.data, parameter.data
+
+    def state(self) -> dict[str, Tensor]:
+        return {str(i): tensor for i, tensor in enumerate(self.average)}
+
+    def restore(self, state: dict[str, Tensor], steps: int) -> None:
+        self.steps = steps
+        for i, tensor in enumerate(self.average):
+            tensor.copy_(state[str(i)])

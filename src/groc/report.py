@@ -1,0 +1,82 @@
+"""What a person wants to know of scores: perplexity, and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from groc.scoring import Scores
+
+BINS = (0, 1, 10, 100, 1000, 10000)
+"""Training frequencies where a bin begins; the first bin holds the words never seen."""
+
+
+def summarise(scores: Scores) -> dict[str, Any]:
+    """The figures of a scored text. `loss` is in nats a word, over every token, `<eos>` included, nothing dropped."""
+    counts = scores.counts
+    ends = [*(start - 1 for start in BINS[1:]), None]
+    return {
+        **_figures(scores.log_prob),
+        "vocabulary": len(scores.vocabulary),
+        "oov_share": float((counts == 0).mean()),
+        "unseen": _figures(scores.log_prob[counts == 0]),
+        "bins": [
+            {"from": start, "to": end, **_figures(scores.log_prob[inside])}
+            for start, end in zip(BINS, ends, strict=True)
+            if (inside := (counts >= start) & (counts <= (end if end is not None else np.inf))).any()
+        ],
+    }
+
+
+def _figures(log_prob: Any) -> dict[str, Any]:
+    if not len(log_prob):
+        return {"tokens": 0, "loss": None, "perplexity": None, "bits_per_word": None}
+    loss = -float(log_prob.mean())
+    return {
+        "tokens": len(log_prob),
+        "loss": loss,
+        "perplexity": math.exp(loss) if loss < 700 else math.inf,
+        "bits_per_word": loss / math.log(2),
+    }
+
+
+def describe(summary: dict[str, Any]) -> str:
+    """The same for a person."""
+    rows = [
+        [_bin_name(row), f"{row['tokens']:,}", f"{row['tokens'] / summary['tokens']:.1%}", f"{row['loss']:.2f}",
+         f"{row['bits_per_word']:.2f}"]
+        for row in summary["bins"]
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            f"perplexity {summary['perplexity']:.2f}   {summary['bits_per_word']:.3f} bits a word   "
+            f"over all {summary['tokens']:,} tokens (with <eos>), vocabulary of {summary['vocabulary']:,} words, "
+            f"{summary['oov_share']:.2%} of the tokens never seen in training",
+            "",
+            table(["seen in training", "tokens", "share", "loss (nats)", "bits a word"], rows),
+        ]
+    )
+
+
+def _bin_name(row: dict[str, Any]) -> str:
+    if row["to"] == 0:
+        return "never"
+    return f"{row['from']:,}-{row['to']:,} times" if row["to"] else f"{row['from']:,} times or more"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown that is also readable as it is: first column left, the others right."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "| " + " | ".join(padded) + " |"
+
+    rule = "|" + "|".join("-" * (width + 1) + ("-" if i == 0 else ":") for i, width in enumerate(widths)) + "|"
+    return "\n".join([line(head), rule, *map(line, rows)])

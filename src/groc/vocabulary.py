@@ -1,0 +1,110 @@
+"""Words and their ids. A vocabulary is data: it can be read, joined and replaced at run time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from groc.errors import GrocError
+
+END = "<eos>"
+"""Stands at the end of every line, and before the first word of a stream."""
+UNKNOWN = "<unk>"
+"""An ordinary word. Corpora that were made with it use it for their rare words."""
+
+
+class Vocabulary:
+    """An ordered list of distinct words, each with the number of times it was seen in training (0: never).
+
+    Immutable. Ids are positions. `<eos>` is always there, because every line ends with it.
+    """
+
+    def __init__(self, words: Iterable[str], counts: Iterable[int] | None = None) -> None:
+        self.words: tuple[str, ...] = tuple(words)
+        self.index: dict[str, int] = {word: i for i, word in enumerate(self.words)}
+        self.counts = np.zeros(len(self.words), np.int64) if counts is None else np.array(list(counts), np.int64)
+        if len(self.counts) != len(self.words):
+            raise GrocError(f"A vocabulary of {len(self.words)} words needs as many counts, not {len(self.counts)}.")
+        if len(self.index) != len(self.words):
+            twice = next(word for i, word in enumerate(self.words) if self.index[word] != i)
+            raise GrocError(f"The word {twice!r} stands twice in the vocabulary: remove the duplicate.")
+        for word in self.words:
+            if not word or word.split() != [word]:
+                raise GrocError(
+                    f"{word!r} cannot be a word of a vocabulary: words are not empty and hold no white space."
+                )
+        if END not in self.index:
+            raise GrocError(f"The vocabulary has no {END}: add it, since every line ends with it.")
+
+    @classmethod
+    def from_counts(cls, counts: Mapping[str, int]) -> Vocabulary:
+        """The most frequent word first; equal counts in alphabetical order."""
+        ordered = sorted({END: 0, **counts}.items(), key=lambda item: (-item[1], item[0]))
+        return cls((word for word, _ in ordered), (count for _, count in ordered))
+
+    @classmethod
+    def read(cls, path: Path) -> Vocabulary:
+        """One word a line, optionally with a tab and its training count; `<eos>` is added if it is missing."""
+        words, counts = [], []
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise GrocError(f"The vocabulary {path} cannot be read ({error.strerror}): check the path.") from None
+        except UnicodeDecodeError as error:
+            raise GrocError(
+                f"{path} is not UTF-8 text (byte {error.start}): convert it, for example with iconv."
+            ) from None
+        for number, line in enumerate(lines, 1):
+            word, tab, count = line.partition("\t")
+            if tab and not count.strip().isdecimal():
+                raise GrocError(f"{path}, line {number}: {count!r} is not a count; write the word, a tab and a number.")
+            words.append(word)
+            counts.append(int(count) if tab else 0)
+        if END not in words:
+            words.append(END)
+            counts.append(0)
+        try:
+            return cls(words, counts)
+        except GrocError as error:
+            raise GrocError(f"{path}: {error}") from None
+
+    def to_text(self) -> str:
+        """The format that `read` takes."""
+        return "".join(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True))
+
+    def union(self, words: Iterable[str]) -> Vocabulary:
+        """This vocabulary with more words behind it, each once, with no training count. Old ids stay as they are."""
+        new = [word for word in dict.fromkeys(words) if word not in self.index]
+        return Vocabulary((*self.words, *new), [*self.counts.tolist(), *[0] * len(new)]) if new else self
+
+    @property
+    def end(self) -> int:
+        """The id of `<eos>`."""
+        return self.index[END]
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the words in order."""
+        return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.words == other.words
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self):,} words, {int((self.counts > 0).sum()):,} seen in training)"

@@ -172,7 +172,7 @@ def model_card(model: LanguageModel, config: Config, facts: dict[str, Any]) -> s
         "",
         f"A word-level language model ({config.output.kind} output embedding; {kind}), made with GroC.",
         "",
-        f"- parameters: {model.parameter_count():,}, of which {model.vocabulary_parameter_count():,} belong to single words",
+        f"- {model.parameter_count():,} parameters, {model.vocabulary_parameter_count():,} of them for single words",
         f"- training vocabulary: {len(model.trained):,} words",
         f"- trained on: {config.corpus or 'a text that was not named'}",
         f"- forms: {config.forms.rules} rules, lexicon {config.forms.lexicon}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -27,12 +27,12 @@ class Policy:
     compile: bool
 
     def autocast(self) -> AbstractContextManager[None]:
-        """Matrix products in bfloat16 where the policy says so. Weights, sums and the softmax stay float32."""
+        """Matrix products of the word encoder in bfloat16 where the policy says so. Weights stay float32."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
 
     def compiled(self, function: Function) -> Function:
         """The function, compiled if the policy says so."""
-        return torch.compile(function, dynamic=False) if self.compile else function
+        return cast(Function, torch.compile(function, dynamic=False)) if self.compile else function
 
     def describe(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
@@ -50,13 +50,11 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError):
-        raise GrocError(
-            f"The device {name!r} is not there: use compute.device=cpu, or compute.device=auto for what the machine has."
-        ) from None
+        raise GrocError(f"The device {name!r} is not there: use cpu, or auto for what the machine has.") from None
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
-        torch.set_float32_matmul_precision("high")  # TF32 for the softmax's products in training
+        torch.set_float32_matmul_precision("high")  # TF32: the prefix network and the softmax in training
     decide = {"yes": True, "no": False, "auto": on_gpu}
     return Policy(device, decide[compute.bf16], decide[compute.compile])
 

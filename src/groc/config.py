@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -154,7 +155,7 @@ class Compute:
     device: str = "auto"
     """auto, cpu, cuda, cuda:0, ..."""
     bf16: str = "auto"
-    """Matrix products of encoder and prefix network in bfloat16: auto (on a GPU), yes or no."""
+    """Matrix products of the word encoder in bfloat16: auto (on a GPU), yes or no."""
     compile: str = "auto"
     """Compile the encoder with torch.compile: auto (on a GPU), yes or no."""
 
@@ -336,13 +337,13 @@ def check(config: Config) -> Config:
             raise GrocError(
                 f"{key}={flat[key]} is not possible.{_nearest(flat[key], choices)} Choose from {', '.join(choices)}."
             )
-    for keys, holds, wanted in (
-        (AT_LEAST_ONE, lambda value: value >= 1, "at least 1"),
-        (NOT_NEGATIVE, lambda value: value >= 0, "0 or more"),
-        (SHARES, lambda value: 0 <= value <= 1, "between 0 and 1"),
+    for keys, lowest, highest, wanted in (
+        (AT_LEAST_ONE, 1, math.inf, "at least 1"),
+        (NOT_NEGATIVE, 0, math.inf, "0 or more"),
+        (SHARES, 0, 1, "between 0 and 1"),
     ):
         for key in keys:
-            if not holds(flat[key]):
+            if not lowest <= flat[key] <= highest:  # false for "nan" too
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
     if not config.surface.filters or min(config.surface.filters) < 1:
         raise GrocError("surface.filters must be a list of numbers from 1: how many filters of width 1, 2, 3, ...")

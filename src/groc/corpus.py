@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Text:
         ids: Ids = mapping[self.codes]
         if fallback < 0 and (missing := int((ids < 0).sum())):
             raise GrocError(
-                f"{missing:,} of {len(ids):,} tokens of {self.name} are not in the vocabulary, and it has no {UNKNOWN}: "
+                f"{missing:,} of {len(ids):,} tokens of {self.name} are not in the vocabulary, which has no {UNKNOWN}: "
                 "use the union of both vocabularies (--vocabulary union)."
             )
         return ids
@@ -110,7 +111,7 @@ def read_text(path: Path) -> Text:
 
 
 def _parse(path: Path) -> tuple[list[str], Ids]:
-    # Bytes are split, not characters: only ASCII white space separates tokens, so a no-break space stays inside its word.
+    # Bytes are split, not characters: only ASCII white space separates tokens, a no-break space stays in its word.
     index: defaultdict[bytes, int] = defaultdict(lambda: len(index))
     end = END.encode()
     codes: list[npt.NDArray[np.int32]] = []
@@ -141,9 +142,16 @@ def _check_utf8(path: Path, number: int, line: bytes) -> None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     try:
-        with cast(BinaryIO, opener(path, "rb")) as handle:
+        with _open(path) as handle:
             yield from handle
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise GrocError(f"{path} is damaged ({error}): fetch or compress it again.") from None
+
+
+def _open(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path))
+    if path.suffix == ".xz":
+        return cast(BinaryIO, lzma.open(path))
+    return open(path, "rb")

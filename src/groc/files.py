@@ -29,7 +29,10 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda temporary: temporary.write_bytes(text.encode()) and None)
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(text.encode())
+
+    write_atomically(path, write)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from groc.cache import cache_folder
 from groc.files import write_atomically
 from groc.lexicon.base import Lexicon
-from groc.rules import Rules, Selected, rules_named
+from groc.rules import Selected, rules_named
 from groc.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -27,7 +27,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Lists:
-    """Lists of string numbers, one for each word: list i is `index[offsets[i]:offsets[i+1]]`, its mean the sum * scale[i]."""
+    """A list of string numbers for each word: list i is `index[offsets[i]:offsets[i+1]]`, to be summed * scale[i]."""
 
     index: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int32]
@@ -107,7 +107,7 @@ class FormsCompiler:
         return WordForms(len(vocabulary), characters, boundaries, relations, definition)
 
     def select(self, word: str) -> Selected:
-        """The words that ground `word`, before they are cut to their maximal number and, by `paper`, to the vocabulary."""
+        """The words that ground `word`, before they are cut to their maximal number (and, by `paper`, filtered)."""
         selected = rules_named(self.rules).select(word, self.lexicon.entry(word))
         if not self.lower:
             return selected

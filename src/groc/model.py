@@ -15,7 +15,7 @@ from groc.nn import output as outputs
 from groc.nn import softmax
 from groc.nn.dropout import SharedDropout
 from groc.nn.input import AdaptiveInput, Embeddings, GroundedInput, PreparedForms, WordTable
-from groc.nn.prefix import PrefixNetwork, Prefixes, State
+from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
 from groc.nn.surface import CharacterCNN, HashedNgrams, Surface
 from groc.vocabulary import UNKNOWN, Vocabulary
@@ -32,8 +32,8 @@ class LanguageModel(nn.Module):
     def __init__(
         self,
         input_embedding: nn.Module,
-        prefix: PrefixNetwork,
         output_embedding: nn.Module,
+        prefix: PrefixNetwork,
         vocabulary: Vocabulary,
         compiler: FormsCompiler,
         surface: Surface | None,
@@ -163,46 +163,7 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
 
 def build(config: settings.Config, vocabulary: Vocabulary, lexicon: Lexicon | None = None) -> LanguageModel:
     """A fresh model with start values drawn from torch's random numbers. Here settings become plain arguments."""
-    dim, start = config.model.dim, config.model.start
-    kind = config.output.kind
-    words = len(vocabulary)
-    dropout = SharedDropout(config.output.dropout)
-    surface = _surface(config) if kind in ("groc", "convolutional") else None
-    network = outputs.ResidualNetwork(dim, config.output.depth, config.output.activation, dropout)
-
-    input_embedding: nn.Module
-    output_embedding: nn.Module
-    if kind == "groc":
-        assert surface is not None
-        # The dropped matrix is the input embedding too, so its dropout belongs to the input.
-        input_embedding = GroundedInput(surface, dim, dropout)
-        output_embedding = outputs.Grounded(
-            network, outputs.PredictedBias(dim, config.output.bias, config.output.bias_dropout)
-        )
-    elif kind == "adaptive":
-        input_embedding = AdaptiveInput(words, dim, config.output.cutoffs, config.output.factor, start, dropout)
-        output_embedding = outputs.Tied(words, SharedDropout(0.0))
-    else:
-        input_embedding = WordTable(words, dim, start)
-        if kind == "convolutional":
-            assert surface is not None
-            output_embedding = outputs.Convolutional(surface, words, dim, config.output.correction, dropout)
-        else:
-            output_embedding = {
-                "lookup": lambda: outputs.Lookup(words, dim, start, dropout),
-                "tied": lambda: outputs.Tied(words, dropout),
-                "bilinear": lambda: outputs.Bilinear(words, dim, dropout),
-                "deep-residual": lambda: outputs.DeepResidual(words, network),
-            }[kind]()
-
-    prefix = PrefixNetwork(
-        dim,
-        config.prefix.hidden,
-        config.prefix.layers,
-        config.prefix.input_dropout,
-        config.prefix.hidden_dropout,
-        config.prefix.output_dropout,
-    )
+    surface = _surface(config) if config.output.kind in ("groc", "convolutional") else None
     compiler = FormsCompiler(
         lexicon if lexicon is not None else build_lexicon(config) if surface is not None else Empty(),
         config.forms.rules,
@@ -210,12 +171,45 @@ def build(config: settings.Config, vocabulary: Vocabulary, lexicon: Lexicon | No
         config.forms.definition,
         config.forms.lower,
     )
-    model = LanguageModel(
-        input_embedding, prefix, output_embedding, vocabulary, compiler, surface, config.model.uniform
+    prefix = PrefixNetwork(
+        config.model.dim,
+        config.prefix.hidden,
+        config.prefix.layers,
+        config.prefix.input_dropout,
+        config.prefix.hidden_dropout,
+        config.prefix.output_dropout,
     )
+    embeddings = _embeddings(config, len(vocabulary), surface)
+    model = LanguageModel(*embeddings, prefix, vocabulary, compiler, surface, config.model.uniform)
     if surface is not None and model.forms.strings is not None:
-        surface.calibrate(model.forms.strings, start)
+        surface.calibrate(model.forms.strings, config.model.start)
     return model
+
+
+def _embeddings(config: settings.Config, words: int, surface: Surface | None) -> tuple[nn.Module, nn.Module]:
+    """The input and the output embedding of the kind that the settings name."""
+    dim, start, part = config.model.dim, config.model.start, config.output
+    dropout = SharedDropout(part.dropout)
+    network = outputs.ResidualNetwork(dim, part.depth, part.activation, dropout)
+    match part.kind, surface:
+        case "groc", Surface():
+            # The dropped matrix is the input embedding too, so its dropout belongs to the input.
+            bias = outputs.PredictedBias(dim, part.bias, part.bias_dropout)
+            return GroundedInput(surface, dim, dropout), outputs.Grounded(network, bias)
+        case "adaptive", _:
+            adaptive = AdaptiveInput(words, dim, part.cutoffs, part.factor, start, dropout)
+            return adaptive, outputs.Tied(words, SharedDropout(0.0))
+        case "convolutional", Surface():
+            output: nn.Module = outputs.Convolutional(surface, words, dim, part.correction, dropout)
+        case "lookup", _:
+            output = outputs.Lookup(words, dim, start, dropout)
+        case "bilinear", _:
+            output = outputs.Bilinear(words, dim, dropout)
+        case "deep-residual", _:
+            output = outputs.DeepResidual(words, network)
+        case _:
+            output = outputs.Tied(words, dropout)
+    return WordTable(words, dim, start), output
 
 
 def _surface(config: settings.Config) -> Surface:

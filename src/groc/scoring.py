@@ -1,4 +1,4 @@
-"""The one primitive: the log-probability of each word in its context. Everything that is reported is a reduction of it."""
+"""The one primitive: the log-probability of each word in its context. All that is reported is a reduction of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Scores:
     @property
     def surprisal(self) -> npt.NDArray[np.float64]:
         """In bits."""
-        return -self.log_prob / np.log(2)
+        bits: npt.NDArray[np.float64] = -self.log_prob / np.log(2)
+        return bits
 
 
 @torch.inference_mode()

@@ -31,7 +31,7 @@ from groc.progress import Progress
 from groc.scoring import Scores, score
 
 
-class Interrupted(Exception):
+class Interrupted(KeyboardInterrupt):
     """Training was stopped from outside, and its state is saved."""
 
 
@@ -151,14 +151,9 @@ class Trainer:
         window = self.streams[position.at : position.at + unroll + 1]
         inputs, targets = window[:-1], window[1:]
 
-        with self.policy.autocast():
-            embeddings = self._embeddings()
-            prefixes, state = self.model.read(embeddings, inputs, self.state)
-        losses = softmax.loss(
-            prefixes.dropped.flatten(0, 1).float(),
-            Embeddings(embeddings.input, embeddings.output.float(), embeddings.bias.float()),
-            targets.flatten(),
-        )
+        embeddings = self._embeddings()
+        prefixes, state = self.model.read(embeddings, inputs, self.state)
+        losses = softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, targets.flatten())
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.stop = self.group.average_gradients(self.model.parameters(), self.stop)
@@ -179,19 +174,24 @@ class Trainer:
         """Of the whole vocabulary; with sparse updates, most of the time those of the last full update."""
         p = self.options.full_updates
         if p == 1:
-            return self.embed()
+            return self._encode()
         if self.frozen is None or torch.rand((), generator=self.draws) < p:
-            full = self.embed()
+            full = self._encode()
             self.frozen = Embeddings(full.input.detach(), full.output.detach(), full.bias.detach())
             return full
         return self.frozen
 
+    def _encode(self) -> Embeddings:
+        with self.policy.autocast():
+            embeddings = self.embed()
+        return Embeddings(embeddings.input.float(), embeddings.output.float(), embeddings.bias.float())
+
     def _regularisation(self, prefixes: Prefixes) -> Tensor | float:
         penalty: Tensor | float = 0.0
         if self.options.activation:
-            penalty = penalty + self.options.activation * prefixes.dropped.float().square().mean()
+            penalty = penalty + self.options.activation * prefixes.dropped.square().mean()
         if self.options.temporal and len(prefixes.raw) > 1:
-            penalty = penalty + self.options.temporal * prefixes.raw.float().diff(dim=0).square().mean()
+            penalty = penalty + self.options.temporal * prefixes.raw.diff(dim=0).square().mean()
         return penalty
 
     def _unroll(self) -> int:

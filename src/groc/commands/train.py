@@ -57,7 +57,8 @@ def train(
         else:
             print(
                 f"{folder}: valid perplexity {figures['valid_perplexity']:.2f} (strict: one stream, every token) after "
-                f"epoch {figures['best_epoch']}, {figures['parameters']:,} parameters. Next: groc eval {folder} {config.corpus}"
+                f"epoch {figures['best_epoch']}, {figures['parameters']:,} parameters. "
+                f"Next: groc eval {folder} {config.corpus}"
             )
 
 

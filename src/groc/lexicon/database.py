@@ -153,7 +153,9 @@ def read_bytes(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise GrocError(f"Cannot read the WordNet file {path}: {error.strerror}.") from None
+        raise GrocError(
+            f"Cannot read the WordNet file {path} ({error.strerror}): give a folder with WordNet's database files."
+        ) from None
     # Offsets count bytes of the original files; a copy with Windows line ends is turned back into them.
     return content.replace(b"\r\n", b"\n") if b"\r\n" in content[:1000] else content
 

@@ -11,7 +11,7 @@ from groc.errors import GrocError
 class SharedDropout(nn.Module):
     """Dropout whose mask is the same for all positions along dimension 0.
 
-    On [T, B, d] it is variational dropout: one mask for a sequence. On [V, d] it drops the same dimensions of all words.
+    On [T, B, d] it is variational dropout: one mask a sequence. On [V, d] it drops the same dimensions of all words.
     """
 
     def __init__(self, rate: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -28,7 +29,7 @@ class PrefixNetwork(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [dim, *[hidden] * (layers - 1), dim]
-        self.layers = nn.ModuleList(nn.LSTM(size, after) for size, after in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.LSTM(size, after) for size, after in pairwise(sizes))
         rates = [input_dropout, *[hidden_dropout] * (layers - 1), output_dropout]
         self.dropouts = nn.ModuleList(SharedDropout(rate) for rate in rates)
 

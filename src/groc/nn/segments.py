@@ -1,7 +1,7 @@
 """Sums over lists of rows, written so that the backward pass is a sum over lists of rows too.
 
-The gradient of a plain gather is a scatter with atomic additions: slow, and not repeatable on a GPU. Here the transposed
-lists are made once for a vocabulary, and both directions only read and add.
+The gradient of a plain gather is a scatter with atomic additions: slow, and not repeatable on a GPU. Here the
+transposed lists are made once for a vocabulary, and both directions only read and add.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class Segments(nn.Module):
             self.register_buffer(name, torch.from_numpy(np.array(array)), persistent=False)
 
     def forward(self, rows: Tensor) -> Tensor:
-        sums = _SegmentSum.apply(
-            rows, self.index, self.offsets, self.transposed_index, self.transposed_offsets
-        )  # [lists, d]
+        lists = self.index, self.offsets, self.transposed_index, self.transposed_offsets
+        sums: Tensor = _SegmentSum.apply(rows, *lists)  # type: ignore[no-untyped-call]  # [lists, d]
         return sums * self.scale.to(sums.dtype)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,11 @@ from groc.nn.segments import Segments
 
 PAD, BEGIN, END, FIRST_BYTE = 0, 1, 2, 3
 CODES = FIRST_BYTE + 256
+CHUNK = 4096
+"""Strings encoded at once where no gradient is needed."""
 
 
+@runtime_checkable
 class Surface(Protocol):
     """A surface encoder: `features` turns strings into tensors once for a vocabulary, calling it encodes them."""
 
@@ -25,11 +28,11 @@ class Surface(Protocol):
         """Integer tensors of all strings, as the buffers of a module so that they move with the model."""
         ...
 
-    def calibrate(self, features: nn.Module, scale: float) -> None:
+    def calibrate(self, features: Any, scale: float) -> None:
         """Set start values so that the vectors of these strings have zero mean and this standard deviation."""
         ...
 
-    def __call__(self, features: nn.Module) -> Tensor:
+    def __call__(self, features: Any) -> Tensor:
         """Shape: strings -> [strings, d]"""
         ...
 
@@ -79,16 +82,23 @@ class CharacterCNN(nn.Module):
         return Characters(forms, self.longest)
 
     def forward(self, features: Characters) -> Tensor:
-        return self.projection(self.pooled(features))
+        out: Tensor = self.projection(self.pooled(features.codes, features.lengths))
+        return out
 
-    def pooled(self, features: Characters) -> Tensor:
+    def pooled(self, codes: Tensor, lengths: Tensor) -> Tensor:
+        """The features before the projection. Shape: [S, L], [S] -> [S, features]"""
+        if torch.is_grad_enabled() or len(codes) <= CHUNK:
+            return self._pooled(codes, lengths)
+        # Without gradients nothing needs to be kept, so memory can be bounded whatever the vocabulary.
+        return torch.cat([self._pooled(*part) for part in zip(codes.split(CHUNK), lengths.split(CHUNK), strict=True)])
+
+    def _pooled(self, codes: Tensor, lengths: Tensor) -> Tensor:
         table = F.pad(self.characters, (0, 0, 1, 0))  # [codes, c], row 0 the pad
-        codes = F.pad(features.codes.int(), (0, len(self.kernels) - 1))
-        positions = features.codes.shape[1]
-        x = F.embedding(codes, table)  # [S, L + widest - 1, c]
+        positions = codes.shape[1]
+        x = F.embedding(F.pad(codes.int(), (0, len(self.kernels) - 1)), table)  # [S, L + widest - 1, c]
         windows = torch.cat([x[:, shift : shift + positions] for shift in range(len(self.kernels))], -1)  # [S, L, w*c]
         scores = windows @ self._matrix()  # [S, L, features]
-        outside = torch.arange(positions, device=codes.device) >= features.lengths[:, None]
+        outside = torch.arange(positions, device=codes.device) >= lengths[:, None]
         maxima = scores.masked_fill(outside[:, :, None], float("-inf")).amax(1)  # [S, features]
         hidden = F.relu(maxima + self.shifts)
         for highway in self.highways:
@@ -102,7 +112,8 @@ class CharacterCNN(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, features: Characters, scale: float) -> None:
-        self.projection.calibrate(self.pooled(features), scale)
+        sample = torch.linspace(0, len(features.codes) - 1, min(len(features.codes), CHUNK)).long()
+        self.projection.calibrate(self.pooled(features.codes[sample], features.lengths[sample]), scale)
 
 
 class Highway(nn.Module):
@@ -119,31 +130,41 @@ class Highway(nn.Module):
 
 
 class ScaledLinear(nn.Module):
-    """A linear map whose input is divided by its mean sum of absolute values.
+    """A linear map of inputs that are first shifted by their mean and divided by their mean sum of absolute values,
+    both taken once at the start.
 
     Adam moves each weight by about the learning rate. Over a thousand inputs that would move the output a thousand
-    times as far as it moves a row of a lookup table; with this scale it moves about as far.
+    times as far as it moves a row of a lookup table, and all words together, since their features have much in common.
+    With this shift and scale a step moves a word about as far as it would move its row of a table.
     """
 
+    input_mean: Tensor
     input_scale: Tensor
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(outputs, inputs) * inputs**-0.5)
         self.bias = nn.Parameter(torch.zeros(outputs))
+        self.register_buffer("input_mean", torch.zeros(inputs))
         self.register_buffer("input_scale", torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x * self.input_scale.to(x.dtype), self.weight, self.bias)
+        return F.linear((x - self.input_mean) * self.input_scale, self.weight, self.bias)
 
     @torch.no_grad()
     def calibrate(self, x: Tensor, scale: float) -> None:
-        """Choose the input's scale, the weights' size and the bias from a sample of inputs: [samples, inputs]."""
-        self.input_scale.copy_(1 / x.abs().sum(-1).mean())
-        out = F.linear(x * self.input_scale, self.weight)
-        gain = scale / (out - out.mean(0)).std()
-        self.weight.mul_(gain)
-        self.bias.copy_(-gain * out.mean(0))
+        """Choose start values from a sample of inputs, [samples, inputs], so that the outputs look like the rows of a
+        lookup table: no mean, no correlation between dimensions, and this standard deviation."""
+        self.input_mean.copy_(x.mean(0))
+        self.input_scale.copy_(1 / (x - self.input_mean).abs().sum(-1).mean())
+        centred = ((x - self.input_mean) * self.input_scale).double()
+        values, vectors = torch.linalg.eigh(centred.T @ centred / len(x))
+        most = min(self.weight.shape)
+        # Directions in which the sample hardly varies would be blown up: they keep a floor.
+        whitening = (vectors / values.clamp(min=1e-4 * float(values[-1])).sqrt()).T[-most:]
+        rotation = nn.init.orthogonal_(torch.empty(self.weight.shape[0], most, dtype=torch.float64))
+        self.weight.copy_(rotation @ whitening)
+        self.weight.mul_(scale / self(x).std())
 
 
 class HashedNgrams(nn.Module):

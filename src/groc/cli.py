@@ -16,6 +16,8 @@ from groc.errors import GrocError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status comes back."""
+    # PyTorch's threads wait for each other by spinning; beside any other busy process that makes them 30 times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     parser = build_parser()
     options, rest = parser.parse_known_args(arguments)
     # key=value pairs may stand anywhere among the options, which argparse cannot say.
@@ -92,7 +94,15 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     def run(options: argparse.Namespace) -> None:
         from groc.commands.evaluate import evaluate
 
-        evaluate(options.model, options.corpus, options.split, options.vocabulary, options.device, options.json)
+        evaluate(
+            options.model,
+            options.corpus,
+            options.split,
+            options.vocabulary,
+            options.device,
+            options.record,
+            options.json,
+        )
 
     parser.add_argument("model", metavar="RUN", help="a folder that groc train wrote")
     parser.add_argument("corpus", metavar="CORPUS", help="a corpus folder, or one text file")
@@ -104,6 +114,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
         help="the words among which the model chooses: those of training, those and the text's (default), or a list",
     )
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
+    parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
     _json(parser)
     parser.set_defaults(run=run)
 

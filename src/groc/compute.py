@@ -53,7 +53,8 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
         raise GrocError(f"The device {name!r} is not there: use cpu, or auto for what the machine has.") from None
     on_gpu = device.type == "cuda"
     if on_gpu:
-        torch.cuda.set_device(device)
+        if device.index is not None:
+            torch.cuda.set_device(device)
         torch.set_float32_matmul_precision("high")  # TF32: the prefix network and the softmax in training
     decide = {"yes": True, "no": False, "auto": on_gpu}
     return Policy(device, decide[compute.bf16], decide[compute.compile])

@@ -15,6 +15,7 @@ import torch
 from groc import __version__
 from groc.compute import Policy
 from groc.config import Config
+from groc.errors import GrocError
 from groc.files import write_text
 
 RESULT = "result.json"
@@ -35,8 +36,27 @@ def write_result(
         "seed": config.training.seed,
         "figures": figures,
         "curve": curve,
-        "config": config.replace({"corpus": Path(config.corpus).name}).to_dict(),
+        "config": config.replace(
+            # Where the files lay on one machine is nobody's business; their names are.
+            {"corpus": Path(config.corpus).name, "forms.lexicon": Path(config.forms.lexicon).name}
+        ).to_dict(),
+        "evaluations": {},
     }
+    write_text(path, json.dumps(record, indent=1) + "\n")
+
+
+def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
+    """Add the figures of an evaluation to the record of a run."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        text = Path(summary["text"])
+        record["evaluations"][f"{text.parent.name}/{text.name.partition('.')[0]}"] = {
+            name: value for name, value in summary.items() if name not in ("run", "text")
+        }
+    except (OSError, ValueError, KeyError):
+        raise GrocError(
+            f"{path} is not the record of a run, so the figures cannot be added to it: evaluate without --record."
+        ) from None
     write_text(path, json.dumps(record, indent=1) + "\n")
 
 

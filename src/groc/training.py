@@ -47,6 +47,8 @@ class Position:
     loss_sum: float = 0.0
     """Of this epoch so far, over all words."""
     words: int = 0
+    worst_step: float = 0.0
+    """The highest mean loss of a step in this epoch: a spike here is a step that went wrong."""
     best: float = math.inf
     """The lowest valid loss."""
     best_epoch: int = 0
@@ -118,15 +120,16 @@ class Trainer:
         started, words_before = time.monotonic(), position.words
         saved = started
         loss_sum = torch.tensor(position.loss_sum, dtype=torch.float64, device=self.policy.device)
+        worst = torch.tensor(position.worst_step, dtype=torch.float64, device=self.policy.device)
 
         def details() -> str:
-            self._read_loss(loss_sum)
+            self._read_loss(loss_sum, worst)
             loss = position.loss_sum / max(position.words, 1)
             speed = (position.words - words_before) / max(time.monotonic() - started, 1e-9)
             return f"loss {loss:.3f}  perplexity {_exp(loss):.1f}  {speed:,.0f} words/s"
 
         def pause(interrupted: bool) -> None:
-            self._read_loss(loss_sum)
+            self._read_loss(loss_sum, worst)
             position.seconds += time.monotonic() - started
             self.save_state()
             if interrupted:
@@ -134,19 +137,23 @@ class Trainer:
                 raise Interrupted
 
         while position.at < length:
-            loss_sum += self._step(length)
+            words = position.words
+            loss = self.step()
+            loss_sum += loss
+            # Each process sees its own share of the words only.
+            worst = torch.maximum(worst, loss * self.group.size / (position.words - words))
             progress(position.at, details)
             now = time.monotonic()
             if self.stop or (self.group.size == 1 and now - saved > 60 * self.options.save_minutes):
                 pause(interrupted=self.stop)
                 started, words_before, saved = now, position.words, now
-        self._read_loss(loss_sum)
+        self._read_loss(loss_sum, worst)
         position.seconds += time.monotonic() - started
         self._end_epoch(progress)
 
-    def _step(self, length: int) -> Tensor:
+    def step(self) -> Tensor:
         """One update of the weights. The summed loss of all words of this process comes back, still on the device."""
-        position, options = self.position, self.options
+        position, options, length = self.position, self.options, len(self.streams) - 1
         unroll = min(self._unroll(), length - position.at)
         window = self.streams[position.at : position.at + unroll + 1]
         inputs, targets = window[:-1], window[1:]
@@ -207,8 +214,8 @@ class Trainer:
         warm = min(1.0, (position.step + 1) / options.warmup) if options.warmup else 1.0
         return options.rate * warm * self.schedule.factor(done)
 
-    def _read_loss(self, loss_sum: Tensor) -> None:
-        self.position.loss_sum = float(loss_sum)
+    def _read_loss(self, loss_sum: Tensor, worst: Tensor) -> None:
+        self.position.loss_sum, self.position.worst_step = float(loss_sum), float(worst)
         if not math.isfinite(self.position.loss_sum):
             raise GrocError(
                 f"Training diverged: the loss is not a number in epoch {self.position.epoch + 1}, at or before step "
@@ -228,6 +235,7 @@ class Trainer:
         if not math.isfinite(valid_loss):
             raise GrocError("Training diverged: the valid loss is not a number. Lower training.rate and start again.")
         gained = valid_loss < position.best
+        rate = self._rate()
         position.epoch += 1
         if gained:
             position.best, position.best_epoch = valid_loss, position.epoch
@@ -239,11 +247,12 @@ class Trainer:
             "valid_loss": valid_loss,
             "valid_perplexity": _exp(valid_loss),
             "valid_streams": self.options.valid_streams,
-            "rate": self._rate(),
+            "worst_step_loss": position.worst_step,
+            "rate": rate,
             "seconds": round(position.seconds, 2),
         }
         self.schedule.observe(gained)
-        position.at, position.loss_sum, position.words = 0, 0.0, 0
+        position.at, position.loss_sum, position.words, position.worst_step = 0, 0.0, 0, 0.0
         self.state = self._fresh_state()
         if self.group.leads:
             if gained:

@@ -12,11 +12,12 @@ from groc.corpus import Corpus, Text, read_text
 from groc.errors import GrocError
 from groc.progress import Progress
 from groc.report import describe, summarise
+from groc.results import RESULT, add_evaluation
 from groc.scoring import score
 from groc.vocabulary import Vocabulary
 
 
-def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, as_json: bool) -> None:
+def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, record: bool, as_json: bool) -> None:
     loaded = checkpoint.load(run)
     policy = choose(Compute(device=device))
     text = read_text(Path(corpus)) if Path(corpus).is_file() else Corpus(corpus).text(split)
@@ -36,6 +37,8 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, as
         "uniform_mixed_in": 1 - model.uniform if model.forms.unscored is not None else 0.0,
         "protocol": "strict: one stream, state carried, every token",
     }
+    if record:
+        add_evaluation(Path(run) / RESULT, summary)
     if as_json:
         print(json.dumps(summary))
         return

@@ -90,7 +90,8 @@ class CharacterCNN(nn.Module):
         if torch.is_grad_enabled() or len(codes) <= CHUNK:
             return self._pooled(codes, lengths)
         # Without gradients nothing needs to be kept, so memory can be bounded whatever the vocabulary.
-        return torch.cat([self._pooled(*part) for part in zip(codes.split(CHUNK), lengths.split(CHUNK), strict=True)])
+        parts = (slice(start, start + CHUNK) for start in range(0, len(codes), CHUNK))
+        return torch.cat([self._pooled(codes[part], lengths[part]) for part in parts])
 
     def _pooled(self, codes: Tensor, lengths: Tensor) -> Tensor:
         table = F.pad(self.characters, (0, 0, 1, 0))  # [codes, c], row 0 the pad

@@ -12,6 +12,7 @@ state.safetensors   what training needs to go on; may be deleted
 from __future__ import annotations
 
 import json
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,11 @@ from torch import Tensor
 
 from groc.config import Config
 from groc.errors import GrocError
-from groc.files import write_atomically, write_text
+from groc.files import Writer, text_writer, write_atomically, write_together
 from groc.lexicon import Chain, Glossary, Lexicon
-from groc.model import LanguageModel, build, build_lexicon
+from groc.model import USES_FORMS, LanguageModel, build, build_lexicon
+from groc.nn.input import AdaptiveInput
+from groc.report import to_json
 from groc.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -44,18 +47,21 @@ class Checkpoint:
 
 
 def save(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any] | None = None) -> None:
-    """Write a complete checkpoint. Each file replaces its predecessor in one step."""
-    save_vocabulary(folder, model)
-    save_weights(folder, model.state_dict())
-    save_facts(folder, model, config, facts or {})
+    """Write a complete checkpoint. A failure leaves the one that was there as it was."""
+    if isinstance(model.input, AdaptiveInput):  # a model that grew keeps the bands it was built with
+        config = config.replace({"output.cutoffs": model.input.cutoffs})
+    write_together(
+        {
+            **_vocabulary_files(folder, model),
+            **_facts_files(folder, model, config, facts or {}),
+            folder / WEIGHTS: _tensor_writer(model.state_dict(), {"format": str(FORMAT)}),
+        }
+    )
 
 
-def save_vocabulary(folder: Path, model: LanguageModel) -> None:
-    """The words and what the lexicon says of them: what does not change while a model is trained."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if (entries := used_entries(model)) is not None:
-        entries.write(folder / LEXICON)
-    write_text(folder / VOCABULARY, model.trained.to_text())
+def save_start(folder: Path, model: LanguageModel, config: Config) -> None:
+    """What is known before training: the words, what the lexicon says of them, the settings."""
+    write_together({**_vocabulary_files(folder, model), **_facts_files(folder, model, config, {})})
 
 
 def save_weights(folder: Path, weights: dict[str, Tensor]) -> None:
@@ -63,40 +69,64 @@ def save_weights(folder: Path, weights: dict[str, Tensor]) -> None:
 
 
 def save_facts(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any]) -> None:
-    """Settings, facts and the model card."""
-    document = {"format": FORMAT, "kind": "groc", "config": config.to_dict(), "facts": facts}
-    write_text(folder / CONFIG, json.dumps(document, indent=2) + "\n")
-    write_text(folder / CARD, model_card(model, config, facts))
+    """What is known after training."""
+    write_together(_facts_files(folder, model, config, facts))
+
+
+def _vocabulary_files(folder: Path, model: LanguageModel) -> dict[Path, Writer]:
+    files = {folder / VOCABULARY: text_writer(model.trained.to_text())}
+    if (entries := used_entries(model)) is not None:
+        files[folder / LEXICON] = text_writer(entries.to_text())
+    return files
+
+
+def _facts_files(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any]) -> dict[Path, Writer]:
+    document = {
+        "format": FORMAT,
+        "kind": "groc",
+        "words": len(model.trained),
+        "config": config.to_dict(),
+        "facts": facts,
+    }
+    return {
+        folder / CONFIG: text_writer(to_json(document, indent=2) + "\n"),
+        folder / CARD: text_writer(model_card(model, config, facts)),
+    }
 
 
 def used_entries(model: LanguageModel) -> Glossary | None:
-    """What the lexicon said about the vocabulary's words, as a glossary; None for models that look at no forms."""
+    """What the lexicon said about the vocabulary's words, as a glossary; None for models that look at no forms.
+
+    Words of which it said nothing are there too, so that no other lexicon is asked for them later.
+    """
     if model.forms.strings is None:
         return None
     selected = ((word, model.compiler.select(word)) for word in model.trained)
-    return Glossary(
-        {
-            word: (" ".join(forms.definition), forms.relations)
-            for word, forms in selected
-            if forms.definition or forms.relations
-        }
-    )
+    return Glossary({word: (" ".join(forms.definition), forms.relations) for word, forms in selected})
 
 
 def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexicon | None = None) -> Checkpoint:
     """Read a checkpoint. New words are looked up in `lexicon`, or else in what the settings name, if it is there."""
     folder = Path(folder)
-    config, facts = load_config(folder)
-    for name in (WEIGHTS, VOCABULARY):
+    config, document = _read_document(folder)
+    needed = (WEIGHTS, VOCABULARY, *([LEXICON] if config.output.kind in USES_FORMS else []))
+    for name in needed:
         if not (folder / name).is_file():
-            raise GrocError(
-                f"{folder} has no {name}: its training has not reached the first save, or the copy is incomplete."
-            )
+            raise GrocError(f"{folder} has no {name}: training has not finished an epoch, or the copy is incomplete.")
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    stored = Glossary.read(folder / LEXICON) if (folder / LEXICON).is_file() else None
+    stored = Glossary.read(folder / LEXICON) if LEXICON in needed else None
+    for name, size in (
+        (VOCABULARY, len(vocabulary)),
+        (LEXICON, len(stored) if stored is not None else len(vocabulary)),
+    ):
+        if size != document.get("words"):
+            raise GrocError(
+                f"{folder / name} has {size} words where {document.get('words')} belong: it is damaged or from another "
+                "model, so copy the folder again."
+            )
     weights = read_tensors(folder / WEIGHTS)[0]
     random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
-    model = build(config, vocabulary, _lexicon(config, stored, lexicon))
+    model = build(config, vocabulary, _lexicon(config, stored, lexicon), calibrate=False)
     torch.set_rng_state(random_state)
     try:
         model.load_state_dict(weights)
@@ -104,7 +134,7 @@ def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexico
         raise GrocError(
             f"The weights in {folder} do not fit its config.json: the folder mixes files of different models."
         ) from None
-    return Checkpoint(model.to(device).eval(), config, facts)
+    return Checkpoint(model.to(device).eval(), config, document["facts"])
 
 
 def _lexicon(config: Config, stored: Glossary | None, given: Lexicon | None) -> Lexicon | None:
@@ -118,7 +148,11 @@ def _lexicon(config: Config, stored: Glossary | None, given: Lexicon | None) -> 
         return stored  # complete without the lexicon it was trained with; new words then have their characters alone
 
 
-def load_config(folder: Path) -> tuple[Config, dict[str, Any]]:
+def load_config(folder: Path) -> Config:
+    return _read_document(folder)[0]
+
+
+def _read_document(folder: Path) -> tuple[Config, dict[str, Any]]:
     try:
         document = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         if document["kind"] != "groc":
@@ -134,23 +168,26 @@ def load_config(folder: Path) -> tuple[Config, dict[str, Any]]:
             "upgrade with pip install -U groc-lm."
         )
     try:
-        return Config.from_dict(document["config"]), dict(document["facts"])
-    except (KeyError, TypeError, AttributeError):
+        return Config.from_dict(document["config"]), {**document, "facts": dict(document["facts"])}
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise GrocError(f"{folder / CONFIG} is damaged: restore it from a copy.") from None
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    write_atomically(path, _tensor_writer(tensors, metadata))
+
+
+def _tensor_writer(tensors: dict[str, Tensor], metadata: dict[str, str]) -> Writer:
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
     def write(temporary: Path) -> None:
         try:
             save_file(contiguous, temporary, metadata)
         except SafetensorError as error:  # the library wraps the system's error: give it back its number
-            text = str(error)
-            code = int(text.rpartition("os error ")[2].rstrip(") }")) if "os error " in text else 0
-            raise OSError(code, text) from None
+            number = re.search(r"os error (\d+)", str(error))
+            raise OSError(int(number[1]) if number else 0, str(error)) from None
 
-    write_atomically(path, write)
+    return write
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

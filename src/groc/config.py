@@ -224,7 +224,7 @@ def load_recipe(recipe: str, variant: str | None = None, assignments: Iterable[s
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise GrocError(f"The recipe {recipe} is not valid TOML: {error}.") from None
-    variants = table.pop("variants", {})
+    variants = _variants(table, recipe)
     config = Config(name=name).replace(_flatten(table))
     if variant is not None:
         if variant not in variants:
@@ -237,7 +237,16 @@ def load_recipe(recipe: str, variant: str | None = None, assignments: Iterable[s
 
 
 def variant_names(recipe: str) -> list[str]:
-    return list(tomllib.loads(_recipe_text(recipe)[0]).get("variants", {}))
+    return list(_variants(tomllib.loads(_recipe_text(recipe)[0]), recipe))
+
+
+def _variants(table: dict[str, Any], recipe: str) -> dict[str, dict[str, Any]]:
+    variants = table.pop("variants", {})
+    if not isinstance(variants, dict) or not all(isinstance(variant, dict) for variant in variants.values()):
+        raise GrocError(
+            f"The recipe {recipe} has variants that are not tables: write [variants.NAME] and its settings."
+        )
+    return variants
 
 
 def _recipe_text(recipe: str) -> tuple[str, str]:
@@ -289,7 +298,10 @@ def _convert(key: str, value: Any, kind: Any) -> Any:
         if kind in (int, float):
             if isinstance(value, bool) or (kind is int and isinstance(value, float)):
                 raise ValueError
-            return kind(value)
+            number = kind(value)
+            if not math.isfinite(number):
+                raise ValueError
+            return number
         if kind is str:
             if not isinstance(value, str):
                 raise ValueError
@@ -297,7 +309,7 @@ def _convert(key: str, value: Any, kind: Any) -> Any:
         inner = int if kind == tuple[int, ...] else str
         items = value.split(",") if isinstance(value, str) else value
         return tuple(inner(item) for item in items if item != "")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         expected = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
         raise GrocError(f"{key}={value} is not possible: it must be {expected.get(kind, 'a list: a,b,c')}.") from None
 

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import shutil
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -101,13 +102,22 @@ def read_text(path: Path) -> Text:
     except OSError as error:
         raise GrocError(f"{path} cannot be read ({error.strerror}): check the path.") from None
     cached = cache_folder() / "texts" / digest
-    if not cached.is_dir():
-        types, codes = _parse(path)
-        with replace_folder(cached) as folder:
-            np.save(folder / "codes.npy", codes)
-            (folder / "types.json").write_text(json.dumps(types, ensure_ascii=False), encoding="utf-8")
-    types = json.loads((cached / "types.json").read_text(encoding="utf-8"))
+    if (text := _read_cached(path, cached)) is not None:
+        return text
+    types, codes = _parse(path)
+    shutil.rmtree(cached, ignore_errors=True)  # if it is there, it is damaged
+    with replace_folder(cached) as folder:
+        np.save(folder / "codes.npy", codes)
+        (folder / "types.json").write_text(json.dumps(types, ensure_ascii=False), encoding="utf-8")
     return Text(str(path), tuple(types), np.load(cached / "codes.npy", mmap_mode="r"))
+
+
+def _read_cached(path: Path, cached: Path) -> Text | None:
+    try:
+        types = json.loads((cached / "types.json").read_text(encoding="utf-8"))
+        return Text(str(path), tuple(types), np.load(cached / "codes.npy", mmap_mode="r"))
+    except (OSError, ValueError, EOFError):
+        return None  # not there, or damaged: it is only a cache
 
 
 def _parse(path: Path) -> tuple[list[str], Ids]:

@@ -6,8 +6,8 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from groc.errors import GrocError
@@ -15,30 +15,57 @@ from groc.errors import GrocError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Replace `path` by what `write` puts into the temporary file it is given; on any failure nothing changes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+Writer = Callable[[Path], None]
+"""Puts a file's content into the (temporary) path it is given."""
+
+
+def write_atomically(path: Path, write: Writer) -> None:
+    """Replace one file; on any failure it stays as it was."""
+    write_together({path: write})
+
+
+def write_together(writers: Mapping[Path, Writer]) -> None:
+    """Replace several files. All are written before the first is replaced, so a failure leaves all as they were."""
+    temporaries = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in writers}
     try:
-        with _explained(path):
-            write(temporary)
-            _flush(temporary)
-            os.replace(temporary, path)
+        for path, temporary in temporaries.items():
+            with explained(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writers[path](temporary)
+                _flush(temporary)
+        for path, temporary in temporaries.items():
+            with explained(path):
+                os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries.values():
+            with suppress(OSError):
+                temporary.unlink()
 
 
-def write_text(path: Path, text: str) -> None:
+def text_writer(text: str) -> Writer:
     def write(temporary: Path) -> None:
         temporary.write_bytes(text.encode())
 
-    write_atomically(path, write)
+    return write
+
+
+def write_text(path: Path, text: str) -> None:
+    write_atomically(path, text_writer(text))
+
+
+def append_line(path: Path, keep: int, line: str) -> int:
+    """Cut a file to its first `keep` bytes and add a line. Its new size comes back."""
+    with explained(path), open(path, "ab") as handle:
+        handle.truncate(keep)
+        handle.seek(0, os.SEEK_END)
+        handle.write(line.encode() + b"\n")
+        return handle.tell()
 
 
 @contextmanager
 def replace_folder(target: Path) -> Iterator[Path]:
     """A fresh folder that becomes `target` when the block ends well. If another process was first, its result stays."""
-    with _explained(target):
+    with explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
@@ -58,7 +85,8 @@ def _flush(path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Turn what the system says about writing a file into a sentence for the user."""
     try:
         yield
     except OSError as error:

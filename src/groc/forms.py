@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from groc.cache import cache_folder
 from groc.files import write_atomically
-from groc.lexicon.base import Lexicon
+from groc.lexicon.base import Entry, Lexicon
 from groc.rules import Selected, rules_named
 from groc.vocabulary import Vocabulary
 
@@ -108,13 +109,8 @@ class FormsCompiler:
 
     def select(self, word: str) -> Selected:
         """The words that ground `word`, before they are cut to their maximal number (and, by `paper`, filtered)."""
-        selected = rules_named(self.rules).select(word, self.lexicon.entry(word))
-        if not self.lower:
-            return selected
-        return Selected(
-            tuple(dict.fromkeys(form.lower() for form in selected.relations)),
-            tuple(form.lower() for form in selected.definition),
-        )
+        entry = self.lexicon.entry(word)
+        return rules_named(self.rules).select(word, _lowered(entry) if entry and self.lower else entry)
 
     def _key(self, vocabulary: Vocabulary) -> str:
         parts = (
@@ -127,6 +123,20 @@ class FormsCompiler:
             self.lower,
         )
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _lowered(entry: Entry) -> Entry:
+    return Entry(
+        tuple(
+            replace(
+                sense,
+                definition=sense.definition.lower(),
+                synonyms=tuple(word.lower() for word in sense.synonyms),
+                hyponyms=tuple(word.lower() for word in sense.hyponyms),
+            )
+            for sense in entry.senses
+        )
+    )
 
 
 def coverage(forms: WordForms) -> tuple[float, float]:
@@ -161,5 +171,5 @@ def _read(path: Path) -> WordForms | None:
             for name in ("relations", "definition")
         )
         return WordForms(int(arrays["words"]), arrays["characters"], arrays["boundaries"], relations, definition)
-    except (OSError, KeyError, ValueError, EOFError):
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
         return None  # not there, or damaged: it is only a cache

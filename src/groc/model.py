@@ -161,9 +161,18 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
 # --- building ---------------------------------------------------------------------------------------------------------
 
 
-def build(config: settings.Config, vocabulary: Vocabulary, lexicon: Lexicon | None = None) -> LanguageModel:
-    """A fresh model with start values drawn from torch's random numbers. Here settings become plain arguments."""
-    surface = _surface(config) if config.output.kind in ("groc", "convolutional") else None
+USES_FORMS = ("groc", "convolutional")
+"""The kinds of output embedding that look at the words' forms."""
+
+
+def build(
+    config: settings.Config, vocabulary: Vocabulary, lexicon: Lexicon | None = None, calibrate: bool = True
+) -> LanguageModel:
+    """A fresh model with start values drawn from torch's random numbers. Here settings become plain arguments.
+
+    `calibrate` fits the start values of a composed embedding to the vocabulary; needless where weights are loaded.
+    """
+    surface = _surface(config) if config.output.kind in USES_FORMS else None
     compiler = FormsCompiler(
         lexicon if lexicon is not None else build_lexicon(config) if surface is not None else Empty(),
         config.forms.rules,
@@ -181,7 +190,7 @@ def build(config: settings.Config, vocabulary: Vocabulary, lexicon: Lexicon | No
     )
     embeddings = _embeddings(config, len(vocabulary), surface)
     model = LanguageModel(*embeddings, prefix, vocabulary, compiler, surface, config.model.uniform)
-    if surface is not None and model.forms.strings is not None:
+    if calibrate and surface is not None and model.forms.strings is not None:
         surface.calibrate(model.forms.strings, config.model.start)
     return model
 

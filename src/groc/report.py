@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -38,9 +39,27 @@ def _figures(log_prob: Any) -> dict[str, Any]:
     return {
         "tokens": len(log_prob),
         "loss": loss,
-        "perplexity": math.exp(loss) if loss < 700 else math.inf,
+        "perplexity": perplexity(loss),
         "bits_per_word": loss / math.log(2),
     }
+
+
+def perplexity(loss: float) -> float:
+    """exp(loss), infinite where it is too large for a number."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+def to_json(figures: Any, indent: int | None = None) -> str:
+    """Figures as strict JSON: what is infinite or not a number becomes null."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(inner) for inner in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps(plain(figures), indent=indent, allow_nan=False)
 
 
 def describe(summary: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from groc.compute import Policy
 from groc.config import Config
 from groc.errors import GrocError
 from groc.files import write_text
+from groc.report import to_json
 
 RESULT = "result.json"
 
@@ -42,7 +43,7 @@ def write_result(
         ).to_dict(),
         "evaluations": {},
     }
-    write_text(path, json.dumps(record, indent=1) + "\n")
+    write_text(path, to_json(record, indent=1) + "\n")
 
 
 def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
@@ -57,7 +58,7 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
         raise GrocError(
             f"{path} is not the record of a run, so the figures cannot be added to it: evaluate without --record."
         ) from None
-    write_text(path, json.dumps(record, indent=1) + "\n")
+    write_text(path, to_json(record, indent=1) + "\n")
 
 
 def commit() -> str | None:

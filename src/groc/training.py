@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import signal
@@ -22,12 +23,14 @@ from groc.compute import Group, Policy
 from groc.config import Config
 from groc.corpus import Ids, Text
 from groc.errors import GrocError
+from groc.files import append_line
 from groc.model import LanguageModel
 from groc.nn import softmax
 from groc.nn.input import Embeddings
 from groc.nn.prefix import Prefixes, State, detach
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
+from groc.report import perplexity, to_json
 from groc.scoring import Scores, score
 
 
@@ -54,7 +57,8 @@ class Position:
     best_epoch: int = 0
     seconds: float = 0.0
     metrics_bytes: int = 0
-    finished: bool = False
+    text: str = ""
+    """A hash of the training text."""
     schedule: dict[str, Any] = field(default_factory=dict)
     average_steps: int = 0
 
@@ -93,7 +97,7 @@ class Trainer:
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""
         self.state: State = self._fresh_state()
-        self.position = Position()
+        self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
         self.quiet = quiet or not group.leads
         self.stop = False
 
@@ -105,14 +109,11 @@ class Trainer:
         with self._signals():
             while not self._is_done():
                 self._epoch()
-        if not self.position.finished:
-            self.position.finished = True
-            self.save_state()
 
     def _is_done(self) -> bool:
         position, patience = self.position, self.options.stop_after
         waited = position.epoch - position.best_epoch
-        return position.finished or position.epoch >= self.options.epochs or bool(patience and waited >= patience)
+        return position.epoch >= self.options.epochs or bool(patience and waited >= patience)
 
     def _epoch(self) -> None:
         position, length = self.position, len(self.streams) - 1
@@ -126,7 +127,7 @@ class Trainer:
             self._read_loss(loss_sum, worst)
             loss = position.loss_sum / max(position.words, 1)
             speed = (position.words - words_before) / max(time.monotonic() - started, 1e-9)
-            return f"loss {loss:.3f}  perplexity {_exp(loss):.1f}  {speed:,.0f} words/s"
+            return f"loss {loss:.3f}  perplexity {perplexity(loss):.1f}  {speed:,.0f} words/s"
 
         def pause(interrupted: bool) -> None:
             self._read_loss(loss_sum, worst)
@@ -217,15 +218,14 @@ class Trainer:
     def _read_loss(self, loss_sum: Tensor, worst: Tensor) -> None:
         self.position.loss_sum, self.position.worst_step = float(loss_sum), float(worst)
         if not math.isfinite(self.position.loss_sum):
-            raise GrocError(
-                f"Training diverged: the loss is not a number in epoch {self.position.epoch + 1}, at or before step "
-                f"{self.position.step}. Lower training.rate or training.clip and start again"
-                + (
-                    f"; the last good state is kept in {self.folder}."
-                    if (self.folder / checkpoint.STATE).exists()
-                    else "."
-                )
-            )
+            raise self._diverged("the loss is")
+
+    def _diverged(self, what: str) -> GrocError:
+        kept = f"; the last good state is kept in {self.folder}" if (self.folder / checkpoint.STATE).exists() else ""
+        return GrocError(
+            f"Training diverged: {what} not a number any more in epoch {self.position.epoch + 1}, at or before step "
+            f"{self.position.step}: lower training.rate or training.clip and start again{kept}."
+        )
 
     def _end_epoch(self, progress: Progress) -> None:
         position = self.position
@@ -233,7 +233,7 @@ class Trainer:
         train_loss = float(total) / position.words
         valid_loss = self._valid_loss()
         if not math.isfinite(valid_loss):
-            raise GrocError("Training diverged: the valid loss is not a number. Lower training.rate and start again.")
+            raise self._diverged("the valid loss is")
         gained = valid_loss < position.best
         rate = self._rate()
         position.epoch += 1
@@ -243,9 +243,9 @@ class Trainer:
             "epoch": position.epoch,
             "step": position.step,
             "train_loss": train_loss,
-            "train_perplexity": _exp(train_loss),
+            "train_perplexity": perplexity(train_loss),
             "valid_loss": valid_loss,
-            "valid_perplexity": _exp(valid_loss),
+            "valid_perplexity": perplexity(valid_loss),
             "valid_streams": self.options.valid_streams,
             "worst_step_loss": position.worst_step,
             "rate": rate,
@@ -293,16 +293,15 @@ class Trainer:
             self.averaged.swap()
 
     def _append_metrics(self, row: dict[str, Any]) -> None:
-        path = self.folder / checkpoint.METRICS
-        with open(path, "ab") as handle:
-            handle.truncate(self.position.metrics_bytes)  # drop what a run that was cut off wrote after its last save
-            handle.seek(0, 2)
-            handle.write(json.dumps(row).encode() + b"\n")
-            self.position.metrics_bytes = handle.tell()
+        # What a run that was cut off wrote after its last save is dropped.
+        path, keep = self.folder / checkpoint.METRICS, self.position.metrics_bytes
+        self.position.metrics_bytes = append_line(path, keep, to_json(row))
 
     def save_state(self) -> None:
         """Everything needed to go on, in one file that replaces the last one in one step."""
         position = self.position
+        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+            raise self._diverged("weights are")
         position.schedule = self.schedule.state()
         position.average_steps = self.averaged.steps if self.averaged else 0
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
@@ -313,8 +312,8 @@ class Trainer:
                 tensors[f"state.{i}.{name}"] = torch.cat(self.group.gather(tensor), 1)
         if self.averaged:
             tensors |= {f"average.{name}": tensor for name, tensor in self.averaged.state().items()}
-        if self.frozen:
-            tensors |= {f"frozen.{name}": getattr(self.frozen, name) for name in ("input", "output", "bias")}
+        if self.frozen:  # copies: the parts of a tied model's embeddings are one and the same tensor
+            tensors |= {f"frozen.{name}": getattr(self.frozen, name).clone() for name in ("input", "output", "bias")}
         tensors["random.draws"] = self.draws.get_state()
         for name, source in self._random_states().items():
             gathered = self.group.gather(source.to(self.policy.device))
@@ -328,10 +327,20 @@ class Trainer:
         """Go on from the state in the run folder."""
         path = self.folder / checkpoint.STATE
         if not path.is_file():
-            raise GrocError(f"{self.folder} has no {checkpoint.STATE} to resume from: start again without --resume.")
+            raise GrocError(
+                f"{self.folder} has no {checkpoint.STATE} to resume from: delete the folder or choose another --out, "
+                "and start without --resume."
+            )
         tensors, metadata = checkpoint.read_tensors(path)
         try:
-            self.position = Position(**json.loads(metadata["position"]))
+            position = Position(**json.loads(metadata["position"]))
+            if position.text != self.position.text:
+                raise GrocError(
+                    f"The run in {self.folder} was started with another training text: resume it with that."
+                )
+            if tensors["state.0.hidden"].shape[1] != self.options.batch:
+                raise ValueError
+            self.position = position
             self.model.load_state_dict(_below(tensors, "model"))
             self._restore_optimiser(_below(tensors, "optimiser"))
             columns = slice(self.group.rank * self.streams.shape[1], (self.group.rank + 1) * self.streams.shape[1])
@@ -351,9 +360,9 @@ class Trainer:
             torch.set_rng_state(tensors[f"random.cpu.{self.group.rank}"])
             if device.type == "cuda" and f"random.cuda.{self.group.rank}" in tensors:
                 torch.cuda.set_rng_state(tensors[f"random.cuda.{self.group.rank}"], device)
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (KeyError, RuntimeError, TypeError, ValueError):
             raise GrocError(
-                f"The state in {self.folder} does not fit this model or this number of processes ({error}): "
+                f"The state in {self.folder} does not fit this model or this number of processes: "
                 "resume with the settings the run was started with."
             ) from None
         self.schedule.restore(self.position.schedule)
@@ -417,7 +426,3 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {
         name.removeprefix(prefix + "."): tensor for name, tensor in tensors.items() if name.startswith(prefix + ".")
     }
-
-
-def _exp(loss: float) -> float:
-    return math.exp(loss) if loss < 700 else math.inf

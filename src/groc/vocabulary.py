@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,8 @@ from groc.errors import GrocError
 
 END = "<eos>"
 """Stands at the end of every line, and before the first word of a stream."""
+SEPARATOR = re.compile(r"[ \t\n\r\v\f]")
+"""What ends a word in a text: ASCII white space alone. A no-break space may be part of a word."""
 UNKNOWN = "<unk>"
 """An ordinary word. Corpora that were made with it use it for their rare words."""
 
@@ -33,7 +36,7 @@ class Vocabulary:
             twice = next(word for i, word in enumerate(self.words) if self.index[word] != i)
             raise GrocError(f"The word {twice!r} stands twice in the vocabulary: remove the duplicate.")
         for word in self.words:
-            if not word or word.split() != [word]:
+            if not word or SEPARATOR.search(word):
                 raise GrocError(
                     f"{word!r} cannot be a word of a vocabulary: words are not empty and hold no white space."
                 )
@@ -51,7 +54,7 @@ class Vocabulary:
         """One word a line, optionally with a tab and its training count; `<eos>` is added if it is missing."""
         words, counts = [], []
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_bytes().decode().removesuffix("\n").split("\n")
         except OSError as error:
             raise GrocError(f"The vocabulary {path} cannot be read ({error.strerror}): check the path.") from None
         except UnicodeDecodeError as error:
@@ -59,7 +62,7 @@ class Vocabulary:
                 f"{path} is not UTF-8 text (byte {error.start}): convert it, for example with iconv."
             ) from None
         for number, line in enumerate(lines, 1):
-            word, tab, count = line.partition("\t")
+            word, tab, count = line.removesuffix("\r").partition("\t")
             if tab and not count.strip().isdecimal():
                 raise GrocError(f"{path}, line {number}: {count!r} is not a count; write the word, a tab and a number.")
             words.append(word)

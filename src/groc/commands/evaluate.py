@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from groc import checkpoint
@@ -11,7 +10,7 @@ from groc.config import Compute
 from groc.corpus import Corpus, Text, read_text
 from groc.errors import GrocError
 from groc.progress import Progress
-from groc.report import describe, summarise
+from groc.report import describe, summarise, to_json
 from groc.results import RESULT, add_evaluation
 from groc.scoring import score
 from groc.vocabulary import Vocabulary
@@ -40,7 +39,7 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, re
     if record:
         add_evaluation(Path(run) / RESULT, summary)
     if as_json:
-        print(json.dumps(summary))
+        print(to_json(summary))
         return
     print(f"{run} on {text.name}")
     print(describe(summary))

@@ -17,7 +17,7 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.model import build
 from groc.progress import Progress
-from groc.report import summarise
+from groc.report import summarise, to_json
 from groc.results import RESULT, write_result
 from groc.training import Interrupted, Trainer
 
@@ -53,7 +53,7 @@ def train(
         group.close()
     if group.leads:
         if as_json:
-            print(json.dumps({"run": str(folder), **figures}))
+            print(to_json({"run": str(folder), **figures}))
         else:
             print(
                 f"{folder}: valid perplexity {figures['valid_perplexity']:.2f} (strict: one stream, every token) after "
@@ -64,6 +64,8 @@ def train(
 
 def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = False) -> dict[str, Any]:
     """Train as the settings say and leave a checkpoint with a record of the run. Returns its figures."""
+    if folder.exists() and not folder.is_dir():
+        raise GrocError(f"{folder} is a file, so no run can be kept there: choose another --out.")
     if not resume and folder.exists() and any(folder.iterdir()):
         raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
     if resume:
@@ -79,8 +81,7 @@ def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = 
     if resume:
         trainer.restore()
     elif group.leads:
-        checkpoint.save_vocabulary(folder, model)
-        checkpoint.save_facts(folder, model, config, {})
+        checkpoint.save_start(folder, model, config)
     group.wait()
     if not trainer.quiet:
         print(
@@ -120,8 +121,7 @@ def _finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
 
 
 def _check_same(config: Config, folder: Path) -> None:
-    before, _ = checkpoint.load_config(folder)
-    flat_before, flat_now = before.flat(), config.flat()
+    flat_before, flat_now = checkpoint.load_config(folder).flat(), config.flat()
     for key, value in flat_now.items():
         if flat_before[key] != value and not key.startswith(MAY_CHANGE):
             raise GrocError(

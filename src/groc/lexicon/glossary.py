@@ -38,11 +38,11 @@ class Glossary:
         path = Path(path)
         if path.suffix != ".jsonl":
             raise GrocError(f"A glossary is written as JSON lines: name the file {path.with_suffix('.jsonl')}.")
-        write_text(path, self._text)
+        write_text(path, self.to_text())
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint("Glossary", self._text)
+        return fingerprint("Glossary", self.to_text())
 
     def entry(self, word: str) -> Entry | None:
         """The one sense of the term, spelt as given or else in lower case."""
@@ -55,6 +55,6 @@ class Glossary:
     def __len__(self) -> int:
         return len(self._terms)
 
-    @property
-    def _text(self) -> str:
+    def to_text(self) -> str:
+        """The JSON lines that `read` takes."""
         return "".join(json.dumps(term._asdict(), ensure_ascii=False) + "\n" for term in self._terms.values())

@@ -71,7 +71,8 @@ class AdaptiveInput(nn.Module):
         self, words: int, dim: int, cutoffs: Sequence[int], factor: int, scale: float, dropout: SharedDropout
     ) -> None:
         super().__init__()
-        ends = [*(end for end in cutoffs if end < words), words]
+        self.cutoffs = tuple(end for end in cutoffs if end < words)
+        ends = [*self.cutoffs, words]
         sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
         dims = [max(dim // factor**band, 1) for band in range(len(sizes))]
         self.gain = dim**0.5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -23,4 +21,5 @@ def loss(prefixes: Tensor, embeddings: Embeddings, targets: Tensor) -> Tensor:
 
 def with_uniform(log_probs: Tensor, share: float, words: int) -> Tensor:
     """Log-probabilities after mixing in a uniform distribution over `words`; `share` of the mass stays the model's."""
-    return torch.logaddexp(log_probs + math.log(share), log_probs.new_tensor(math.log((1 - share) / words)))
+    model, uniform = torch.tensor([share, (1 - share) / words], dtype=torch.float64).log().tolist()  # log 0 is -inf
+    return torch.logaddexp(log_probs + model, log_probs.new_tensor(uniform))

@@ -16,6 +16,8 @@ from groc.nn.segments import Segments
 
 PAD, BEGIN, END, FIRST_BYTE = 0, 1, 2, 3
 CODES = FIRST_BYTE + 256
+TINY = 1e-12
+"""Keeps a division finite where all strings look alike."""
 CHUNK = 4096
 """Strings encoded at once where no gradient is needed."""
 
@@ -157,15 +159,15 @@ class ScaledLinear(nn.Module):
         """Choose start values from a sample of inputs, [samples, inputs], so that the outputs look like the rows of a
         lookup table: no mean, no correlation between dimensions, and this standard deviation."""
         self.input_mean.copy_(x.mean(0))
-        self.input_scale.copy_(1 / (x - self.input_mean).abs().sum(-1).mean())
+        self.input_scale.copy_(1 / (x - self.input_mean).abs().sum(-1).mean().clamp(min=TINY))
         centred = ((x - self.input_mean) * self.input_scale).double()
         values, vectors = torch.linalg.eigh(centred.T @ centred / len(x))
         most = min(self.weight.shape)
         # Directions in which the sample hardly varies would be blown up: they keep a floor.
-        whitening = (vectors / values.clamp(min=1e-4 * float(values[-1])).sqrt()).T[-most:]
+        whitening = (vectors / values.clamp(min=max(1e-4 * float(values[-1]), TINY)).sqrt()).T[-most:]
         rotation = nn.init.orthogonal_(torch.empty(self.weight.shape[0], most, dtype=torch.float64))
         self.weight.copy_(rotation @ whitening)
-        self.weight.mul_(scale / self(x).std())
+        self.weight.mul_(scale / self(x).std(correction=0).clamp(min=TINY))
 
 
 class HashedNgrams(nn.Module):
@@ -193,7 +195,7 @@ class HashedNgrams(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, features: Segments, scale: float) -> None:
-        self.table.mul_(scale / self(features).std())
+        self.table.mul_(scale / self(features).std(correction=0).clamp(min=TINY))
 
 
 def hash_ngrams(forms: WordForms, lengths: range, buckets: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:

@@ -1,0 +1,598 @@
+"""Commands as a user meets them: what they print, what they leave behind, and one clear sentence for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import KINDS, as_pairs, snapshot, tiny_settings
+
+import groc
+from groc import checkpoint
+from groc.cli import main
+from groc.corpus import Corpus
+from groc.scoring import score
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command in this process: its exit status, what it printed, what it said on stderr."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as exit_:  # argparse
+            status = int(exit_.code or 0)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def tiny_train(corpus_folder: Path, glossary_file: Path) -> Callable[..., list[str]]:
+    """The arguments of a `groc train` that takes a second."""
+
+    def arguments(out: Path, *more: str, kind: str = "groc", **changes: Any) -> list[str]:
+        settings = {**tiny_settings(kind), "forms.lexicon": str(glossary_file)}
+        settings |= {key.replace("__", "."): value for key, value in changes.items()}
+        return ["train", "tiny", *as_pairs(settings), "--corpus", str(corpus_folder), "--out", str(out), *more]
+
+    return arguments
+
+
+@pytest.fixture(scope="session")
+def trained(tiny_train: Callable[..., list[str]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A finished run of an open and of a closed model."""
+    folders = {kind: tmp_path_factory.mktemp("runs") / kind for kind in ("groc", "tied")}
+    for kind, folder in folders.items():
+        assert main(tiny_train(folder, kind=kind)) == 0
+    return folders
+
+
+def fails(run: Run, arguments: list[str | Path], reason: str, *, watched: list[Path], lines: int = 1) -> str:
+    """The command exits with 1 after one clear line, and the folders are as they were."""
+    before = [snapshot(folder) for folder in watched]
+    status, out, err = run(*arguments)
+    assert status == 1, err
+    assert out == ""
+    said = err.splitlines()
+    assert len(said) == lines
+    assert said[-1].startswith("groc: ")
+    assert sum(line.startswith("groc: ") for line in said) == 1
+    assert "Traceback" not in err
+    assert re.search(reason, said[-1]), said[-1]
+    assert [snapshot(folder) for folder in watched] == before
+    return said[-1]
+
+
+# --- what works ------------------------------------------------------------------------------------------------------
+
+
+class TestTrain:
+    def test_leaves_a_complete_run_and_says_what_it_measured(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        status, out, _ = run(*tiny_train(tmp_path / "run", "--json"))
+        figures = json.loads(out)
+        assert status == 0
+        assert figures["run"] == str(tmp_path / "run")
+        assert figures["vocabulary_parameters"] == 0
+        loaded = checkpoint.load(tmp_path / "run")
+        assert loaded.facts["valid_perplexity"] == figures["valid_perplexity"]
+        record = json.loads((tmp_path / "run" / "result.json").read_text())
+        assert record["figures"]["valid_perplexity"] == figures["valid_perplexity"]
+        assert [row["epoch"] for row in record["curve"]] == [1, 2]
+
+    def test_the_figure_is_that_of_eval(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
+        for folder in trained.values():
+            _, out, _ = run("eval", folder, corpus_folder, "--split", "valid", "--json")
+            facts = json.loads((folder / "config.json").read_text())["facts"]
+            assert json.loads(out)["perplexity"] == pytest.approx(facts["valid_perplexity"], rel=1e-6)
+
+    def test_a_run_that_is_not_asked_for_json_ends_with_a_sentence(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        _, out, _ = run(*tiny_train(tmp_path / "run", kind="tied"))
+        assert "valid perplexity" in out
+        assert "groc eval" in out
+        assert len(out.splitlines()) == 1
+
+
+class TestEval:
+    @pytest.mark.parametrize("kind", ["groc", "tied"])
+    def test_over_the_union_every_token_is_counted(
+        self, run: Run, trained: dict[str, Path], corpus_folder: Path, glossary: Any, kind: str
+    ) -> None:
+        status, out, _ = run("eval", trained[kind], corpus_folder, "--json")
+        summary = json.loads(out)
+        text = Corpus(corpus_folder).text("test")
+        model = groc.load(trained[kind], lexicon=glossary)
+        union = model.trained.union(text.types)
+        model.set_vocabulary(union)
+        loss = -score(model, text.ids(union)).log_prob.mean()
+        assert status == 0
+        assert summary["tokens"] == len(text)
+        assert summary["loss"] == pytest.approx(loss, abs=1e-5)
+        assert summary["oov_share"] > 0
+        assert summary["read_as_unk"] == 0
+        assert summary["uniform_mixed_in"] == pytest.approx(0 if kind == "groc" else 0.01)
+
+    def test_over_the_training_words_new_ones_are_read_as_unk_and_that_is_said(
+        self, run: Run, trained: dict[str, Path], corpus_folder: Path
+    ) -> None:
+        _, out, _ = run("eval", trained["groc"], corpus_folder, "--vocabulary", "train", "--json")
+        summary = json.loads(out)
+        text = Corpus(corpus_folder).text("test")
+        assert summary["read_as_unk"] == text.outside(groc.load(trained["groc"]).trained) > 0
+        assert summary["tokens"] == len(text)
+        _, out, _ = run("eval", trained["groc"], corpus_folder, "--vocabulary", "train")
+        assert f"{summary['read_as_unk']:,} tokens" in out
+
+    def test_over_a_given_list(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
+        words = tmp_path / "words.txt"
+        words.write_text("<unk>\ndog\nzebra\n", encoding="utf-8")
+        _, out, _ = run("eval", trained["groc"], corpus_folder, "--vocabulary", words, "--json")
+        assert json.loads(out)["vocabulary"] == 4
+
+    def test_one_file_is_a_text_too(self, run: Run, trained: dict[str, Path], tmp_path: Path) -> None:
+        path = tmp_path / "text.txt"
+        path.write_text("the dog runs\n")
+        _, out, _ = run("eval", trained["groc"], path, "--json")
+        assert json.loads(out)["tokens"] == 4
+
+    def test_for_a_person_there_is_a_table(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
+        status, out, _ = run("eval", trained["tied"], corpus_folder)
+        assert status == 0
+        assert "perplexity" in out
+        assert "| never" in out
+        assert "1% of the probability" in out
+
+    def test_the_run_is_not_touched(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
+        before = snapshot(trained["groc"])
+        run("eval", trained["groc"], corpus_folder)
+        assert snapshot(trained["groc"]) == before
+
+
+class TestInfo:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_sizes_add_up(self, run: Run, corpus_folder: Path, kind: str) -> None:
+        _, out, _ = run("info", "tiny", "--variant", kind, "model.dim=12", "--corpus", corpus_folder, "--json")
+        summary = json.loads(out)
+        assert sum(summary["parts"].values()) == summary["parameters"]
+        assert summary["open"] == (kind == "groc") == (summary["vocabulary_parameters"] == 0)
+        assert summary["config"]["model"]["dim"] == 12
+
+    def test_of_a_run_they_are_those_of_its_recipe(self, run: Run, trained: dict[str, Path]) -> None:
+        _, out, _ = run("info", trained["tied"], "--json")
+        summary = json.loads(out)
+        assert summary["parameters"] == groc.load(trained["tied"]).parameter_count()
+        assert summary["facts"]["epochs"] == 2
+
+    @pytest.mark.usefixtures("no_wordnet")
+    def test_no_wordnet_is_needed(self, run: Run, corpus_folder: Path) -> None:
+        assert run("info", "tiny", "--corpus", corpus_folder)[0] == 0
+
+
+class TestCoverage:
+    def test_counts_words_and_tokens(self, run: Run, corpus_folder: Path, glossary_file: Path) -> None:
+        arguments = ("lexicon", "coverage", corpus_folder, "--lexicon", glossary_file)
+        _, out, _ = run(*arguments, "--json")
+        summary = json.loads(out)
+        vocabulary = Corpus(corpus_folder).vocabulary()
+        related = "dog cat animal ship boat sea run sleep old".split()
+        assert summary["words"] == len(vocabulary)
+        assert summary["relations"] == pytest.approx(100 * len(related) / len(vocabulary))
+        share = sum(vocabulary.counts[vocabulary.index[word]] for word in related) / vocabulary.counts.sum()
+        assert summary["relations_of_tokens"] == pytest.approx(100 * share)
+        _, out, _ = run(*arguments)
+        assert f"{summary['relations']:.1f}" in out
+
+
+class TestProcess:
+    def test_python_m_groc_works_and_help_does_not_wait_for_torch(self) -> None:
+        script = "import sys; sys.argv = ['groc', '--version']\nfrom groc.cli import main\n"
+        script += "try: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"groc {groc.__version__}\n"
+
+    def test_no_command_is_a_usage_error(self, run: Run) -> None:
+        status, _, err = run()
+        assert status == 2
+        assert "usage: groc" in err
+
+    def test_a_setting_where_none_is_taken_is_a_usage_error(self, run: Run, tmp_path: Path) -> None:
+        assert run("eval", tmp_path, tmp_path, "training.rate=1")[0] == 2
+        assert run("train", "tiny", "--bogus")[0] == 2
+
+    def test_a_reader_that_goes_away_is_no_traceback(self) -> None:
+        done = subprocess.run(
+            f"{sys.executable} -m groc --help | true; {sys.executable} -m groc train --help | head -1",
+            shell=True, capture_output=True, text=True,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+
+
+# --- what does not ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken_corpus(corpus_folder: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of the corpus with one of its files replaced or (None) removed."""
+
+    def make(name: str, content: bytes | None) -> Path:
+        folder = shutil.copytree(corpus_folder, tmp_path / "corpus")
+        split = name.partition(".")[0]
+        (folder / f"{split}.txt").unlink()
+        if content is not None:
+            (folder / name).write_bytes(content)
+        return folder
+
+    return make
+
+
+BROKEN = {
+    "missing split": ("{split}.txt", None, r"has no {split} text: add {split}\.txt"),
+    "empty split": ("{split}.txt", b"", r"{split}\.txt holds no words"),
+    "blank split": ("{split}.txt", b"\n \n", r"{split}\.txt holds no words"),
+    "not UTF-8": ("{split}.txt", b"good\ncaf\xe9\n", r"{split}\.txt, line 2 is not UTF-8"),
+    "a line too long": ("{split}.txt", b"x " * 100_001, r"{split}\.txt, line 1 has 100,001 words"),
+    "damaged gz": ("{split}.txt.gz", b"\x1f\x8b\x08\x00 not really", r"{split}\.txt\.gz is damaged"),
+    "text called gz": ("{split}.txt.gz", b"some words\n", r"{split}\.txt\.gz is damaged"),
+    "truncated xz": ("{split}.txt.xz", lzma.compress(b"some words\n" * 99)[:-20], r"{split}\.txt\.xz is damaged"),
+}
+
+
+class TestBadCorpus:
+    @pytest.mark.parametrize("split", ["train", "valid"])
+    @pytest.mark.parametrize("case", BROKEN)
+    def test_train(
+        self,
+        run: Run,
+        tiny_train: Callable[..., list[str]],
+        broken_corpus: Callable[..., Path],
+        tmp_path: Path,
+        case: str,
+        split: str,
+    ) -> None:
+        name, content, reason = BROKEN[case]
+        folder = broken_corpus(name.format(split=split), content)
+        arguments = [*tiny_train(tmp_path / "run"), "--corpus", str(folder)]
+        fails(run, arguments, reason.replace("{split}", split), watched=[folder, tmp_path / "run"])
+        assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize("case", BROKEN)
+    def test_eval(self, run: Run, trained: dict[str, Path], broken_corpus: Callable[..., Path], case: str) -> None:
+        name, content, reason = BROKEN[case]
+        folder = broken_corpus(name.format(split="test"), content)
+        reason = reason.replace("{split}", "test")
+        fails(run, ["eval", trained["groc"], folder], reason, watched=[folder, trained["groc"]])
+
+    @pytest.mark.parametrize("command", ["train", "info", "coverage"])
+    def test_no_folder(self, run: Run, tmp_path: Path, glossary_file: Path, command: str) -> None:
+        nowhere = tmp_path / "nowhere"
+        arguments = {
+            "train": ["train", "tiny", "--corpus", nowhere, "--out", tmp_path / "run"],
+            "info": ["info", "tiny", "--corpus", nowhere],
+            "coverage": ["lexicon", "coverage", nowhere, "--lexicon", glossary_file],
+        }[command]
+        fails(run, arguments, "no corpus folder .*nowhere", watched=[tmp_path])
+
+    def test_none_named(self, run: Run, tmp_path: Path) -> None:
+        fails(run, ["train", "tiny", "--out", tmp_path / "run"], "--corpus", watched=[tmp_path])
+        fails(run, ["info", "tiny"], "--corpus", watched=[tmp_path])
+
+    def test_too_little_text_for_the_batch(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        arguments = tiny_train(tmp_path / "run", training__batch=100_000)
+        fails(run, arguments, r"too few for training\.batch=100000", watched=[tmp_path])
+
+
+class TestBadVocabulary:
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (b"dog\ncat\ndog\n<unk>\n", "'dog' stands twice"),
+            (b"dog\n\n<unk>\n", "empty"),
+            (b"two words\n<unk>\n", "white space"),
+            (b"d\xff\n", "UTF-8"),
+            (b"dog\tx\n", "is not a count"),
+            (b"dog\n", "no <unk>"),
+        ],
+    )
+    def test_eval(
+        self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path, content: bytes, reason: str
+    ) -> None:
+        path = tmp_path / "words.txt"
+        path.write_bytes(content)
+        arguments = ["eval", trained["groc"], corpus_folder, "--vocabulary", path]
+        fails(run, arguments, reason, watched=[tmp_path, trained["groc"]])
+
+    def test_a_missing_file(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
+        arguments = ["eval", trained["groc"], corpus_folder, "--vocabulary", "nowhere.txt"]
+        fails(run, arguments, "nowhere.txt", watched=[trained["groc"]])
+
+
+class TestBadCheckpoint:
+    @pytest.fixture
+    def copy(self, trained: dict[str, Path], tmp_path: Path) -> Path:
+        return shutil.copytree(trained["groc"], tmp_path / "copy")
+
+    def test_truncated(self, run: Run, copy: Path, corpus_folder: Path) -> None:
+        path = copy / checkpoint.WEIGHTS
+        path.write_bytes(path.read_bytes()[:-100])
+        fails(run, ["eval", copy, corpus_folder], "damaged", watched=[copy])
+        fails(run, ["info", copy], "damaged", watched=[copy])
+
+    def test_foreign(self, run: Run, tmp_path: Path, corpus_folder: Path) -> None:
+        (tmp_path / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 50257}')
+        fails(run, ["eval", tmp_path, corpus_folder], "not a GroC checkpoint", watched=[tmp_path])
+        fails(run, ["info", tmp_path], "not a GroC checkpoint", watched=[tmp_path])
+
+    def test_of_a_newer_format(
+        self, run: Run, copy: Path, corpus_folder: Path, tiny_train: Callable[..., list[str]]
+    ) -> None:
+        path = copy / checkpoint.CONFIG
+        path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+        for arguments in (["eval", copy, corpus_folder], ["info", copy], tiny_train(copy, "--resume")):
+            fails(run, arguments, "format 99.*upgrade", watched=[copy])
+
+    def test_of_several_models(
+        self, run: Run, copy: Path, trained: dict[str, Path], corpus_folder: Path, tiny_train: Callable[..., list[str]]
+    ) -> None:
+        shutil.copy(trained["tied"] / checkpoint.WEIGHTS, copy)
+        fails(run, ["eval", copy, corpus_folder], "do not fit", watched=[copy])
+        shutil.copy(trained["tied"] / checkpoint.STATE, copy)
+        fails(run, tiny_train(copy, "--resume"), "does not fit", watched=[copy])
+
+    def test_where_there_is_none(self, run: Run, tmp_path: Path, corpus_folder: Path) -> None:
+        fails(run, ["eval", tmp_path / "nothing", corpus_folder], "not a GroC checkpoint", watched=[tmp_path])
+
+
+class TestBadSettings:
+    @pytest.mark.parametrize(
+        ("more", "reason"),
+        [
+            (["training.raet=1"], r"no setting 'training\.raet'\. Did you mean 'training\.rate'"),
+            (["rate=1"], r"Did you mean 'training\.rate'"),
+            (["training.batch=many"], r"training\.batch=many .* whole number"),
+            (["training.rate=fast"], r"training\.rate=fast .* number"),
+            (["training.batch=0"], r"training\.batch=0 .* at least 1"),
+            (["output.dropout=1"], "dropout"),
+            (["output.kind=tide"], r"output\.kind=tide .*'tied'"),
+            (["compute.device=abacus"], "abacus"),
+            (["forms.lexicon=nowhere.jsonl"], "nowhere.jsonl"),
+            (["forms.lexicon=/nowhere"], "/nowhere"),
+            (["--variant", "tide"], "no variant 'tide'.*'tied'"),
+        ],
+    )
+    def test_train(
+        self, run: Run, corpus_folder: Path, tmp_path: Path, glossary_file: Path, more: list[str], reason: str
+    ) -> None:
+        lexicon = [] if any("lexicon" in pair for pair in more) else [f"forms.lexicon={glossary_file}"]
+        arguments = ["train", "tiny", *lexicon, *more, "--corpus", corpus_folder, "--out", tmp_path / "run"]
+        fails(run, arguments, reason, watched=[tmp_path])
+        assert not (tmp_path / "run").exists()
+
+    def test_an_unknown_recipe(self, run: Run, tmp_path: Path) -> None:
+        for command in ("train", "info"):
+            fails(run, [command, "pen"], "no recipe 'pen'. Did you mean 'penn'", watched=[tmp_path])
+        fails(run, ["train", tmp_path / "mine.toml"], r"mine\.toml cannot be read", watched=[tmp_path])
+
+    @pytest.mark.usefixtures("no_wordnet")
+    def test_no_wordnet(self, run: Run, corpus_folder: Path, tmp_path: Path) -> None:
+        reason = "No WordNet found: run 'groc lexicon install', or set GROC_WORDNET"
+        out = tmp_path / "run"
+        fails(run, ["train", "tiny", "--corpus", corpus_folder, "--out", out], reason, watched=[corpus_folder, out])
+        fails(run, ["lexicon", "coverage", corpus_folder], reason, watched=[corpus_folder])
+        fails(run, ["lexicon", "show", "dog"], reason, watched=[corpus_folder])
+        assert not out.exists()
+
+
+class TestBadOutput:
+    def test_a_folder_that_is_not_empty(self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path) -> None:
+        (tmp_path / "thesis.txt").write_text("years of work")
+        fails(run, tiny_train(tmp_path), "not empty.*--resume", watched=[tmp_path])
+
+    def test_a_finished_run(self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]]) -> None:
+        fails(run, tiny_train(trained["groc"]), "not empty", watched=[trained["groc"]])
+
+    @pytest.mark.parametrize("below", ["", "run"])
+    def test_a_file_in_its_place(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, below: str
+    ) -> None:
+        (tmp_path / "file").write_text("text")
+        fails(run, tiny_train(tmp_path / "file" / below), "file", watched=[tmp_path])
+
+    def test_a_cache_that_cannot_be_written(
+        self,
+        run: Run,
+        tiny_train: Callable[..., list[str]],
+        corpus_folder: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        (tmp_path / "file").write_text("text")
+        monkeypatch.setenv("GROC_CACHE", str(tmp_path / "file" / "cache"))
+        fails(run, tiny_train(tmp_path / "run"), "cannot be written", watched=[tmp_path, corpus_folder])
+
+    def test_forms_that_cannot_be_cached(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GROC_CACHE", str(tmp_path))
+        (tmp_path / "forms").write_text("a file where a folder should be")
+        fails(run, tiny_train(tmp_path / "run"), "cannot be written", watched=[tmp_path / "run"])
+
+
+class TestDivergence:
+    def test_exit_status_message_and_no_bad_weights(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        status, out, err = run(*tiny_train(tmp_path / "run", training__rate=1e37, training__clip=0))
+        assert status == 1
+        assert out == ""
+        assert err.splitlines()[-1].startswith("groc: Training diverged")
+        assert "training.rate" in err
+        assert "Traceback" not in err
+        assert not (tmp_path / "run" / checkpoint.WEIGHTS).exists()
+        assert not (tmp_path / "run" / checkpoint.STATE).exists()
+
+
+class TestResume:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"training__rate": 0.5},
+            {"model__dim": 9},
+            {"kind": "lookup"},
+            {"training__seed": 2},
+            {"forms__rules": "paper"},
+        ],
+    )
+    def test_other_settings_are_refused_by_name(
+        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], changes: dict[str, Any]
+    ) -> None:
+        (name,) = changes
+        key = "output.kind" if name == "kind" else name.replace("__", ".")
+        arguments = tiny_train(trained["groc"], "--resume", **changes)
+        fails(run, arguments, rf"started with {key}=.*same settings", watched=[trained["groc"]])
+
+    def test_nothing_to_resume(self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path) -> None:
+        fails(run, tiny_train(tmp_path / "run", "--resume"), "not a GroC checkpoint", watched=[tmp_path])
+
+    def test_a_run_killed_before_its_first_save_is_no_dead_end(
+        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        """Either --resume starts it, or the message names a way that works."""
+        folder = tmp_path / "run"
+        folder.mkdir()
+        for name in (checkpoint.CONFIG, checkpoint.VOCABULARY, checkpoint.LEXICON, checkpoint.CARD):
+            shutil.copy(trained["groc"] / name, folder)
+        status, _, err = run(*tiny_train(folder, "--resume"))
+        if status:
+            assert "--out" in err or "delete" in err or "remove" in err, err
+
+    def test_a_finished_run_is_left_as_it_is(
+        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        folder = shutil.copytree(trained["tied"], tmp_path / "run")
+        before = (folder / checkpoint.WEIGHTS).read_bytes()
+        assert run(*tiny_train(folder, "--resume", kind="tied"))[0] == 0
+        assert (folder / checkpoint.WEIGHTS).read_bytes() == before
+
+
+# --- signals and a full disk, in real processes ----------------------------------------------------------------------
+
+QUICK: dict[str, Any] = {"training__epochs": 30, "training__stop_after": 0}
+SAVING: dict[str, Any] = {**QUICK, "training__save_minutes": 0.0}
+"""The same run, with a save after each step: a signal comes in time, and a kill leaves a state inside an epoch."""
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_train: Callable[..., list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("uninterrupted") / "run"
+    assert main(tiny_train(folder, **QUICK)) == 0
+    return folder
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert (one / checkpoint.WEIGHTS).read_bytes() == (other / checkpoint.WEIGHTS).read_bytes()
+    curves = [
+        [
+            {key: value for key, value in json.loads(line).items() if key != "seconds"}
+            for line in (folder / checkpoint.METRICS).read_text().splitlines()
+        ]
+        for folder in (one, other)
+    ]
+    assert curves[0] == curves[1]
+
+
+def start_and_signal(arguments: list[str], folder: Path, number: int) -> tuple[int, str]:
+    """A real process that gets the signal as soon as it has finished an epoch."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "groc", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    metrics = folder / checkpoint.METRICS
+    while process.poll() is None and not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 1):
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    return process.returncode, err
+
+
+class TestSignals:
+    @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+    def test_a_polite_stop_saves_and_resumes_bitwise(
+        self, run: Run, tiny_train: Callable[..., list[str]], uninterrupted: Path, tmp_path: Path, name: str
+    ) -> None:
+        folder = tmp_path / "run"
+        status, err = start_and_signal(tiny_train(folder, **SAVING), folder, getattr(signal, name))
+        assert status != 0
+        assert "--resume" in err.splitlines()[-1]
+        assert "Traceback" not in err
+        assert (folder / checkpoint.STATE).is_file()
+        checkpoint.load(folder)
+        assert run(*tiny_train(folder, "--resume", **QUICK))[0] == 0
+        assert_same_run(folder, uninterrupted)
+
+    def test_a_kill_loses_nothing_but_the_time_since_the_last_save(
+        self, run: Run, tiny_train: Callable[..., list[str]], uninterrupted: Path, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "run"
+        status, _ = start_and_signal(tiny_train(folder, **SAVING), folder, signal.SIGKILL)
+        assert status == -signal.SIGKILL
+        checkpoint.load(folder)
+        assert run(*tiny_train(folder, "--resume", **QUICK))[0] == 0
+        assert_same_run(folder, uninterrupted)
+
+
+class TestFullDisk:
+    def test_training_stops_with_one_sentence_and_can_go_on_later(
+        self, run: Run, tiny_train: Callable[..., list[str]], uninterrupted: Path, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "run"
+        start_and_signal(tiny_train(folder, **SAVING), folder, signal.SIGTERM)
+        before = snapshot(folder)
+        for limit in (50, (folder / checkpoint.WEIGHTS).stat().st_size + 1):  # no room for the weights, for the state
+            done = subprocess.run(
+                [sys.executable, "-m", "groc", *tiny_train(folder, "--resume", **SAVING)],
+                capture_output=True,
+                text=True,
+                preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+            )
+            assert done.returncode == 1
+            assert "Traceback" not in done.stderr
+            assert done.stderr.splitlines()[-1].startswith("groc: No room on the disk")
+            assert snapshot(folder) == before
+        assert run(*tiny_train(folder, "--resume", **QUICK))[0] == 0
+        assert_same_run(folder, uninterrupted)
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+    def test_no_room_for_the_learning_curve(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        """The one file that grows: where it cannot, that is one sentence too."""
+        folder = tmp_path / "run"
+        start_and_signal(tiny_train(folder, **SAVING), folder, signal.SIGTERM)
+        (folder / checkpoint.METRICS).unlink()
+        os.symlink("/dev/full", folder / checkpoint.METRICS)
+        status, _, err = run(*tiny_train(folder, "--resume", **QUICK))
+        assert status == 1
+        assert err.splitlines()[-1].startswith("groc: ")

@@ -1,0 +1,200 @@
+"""Scores: every word once, from the words before it; and the figures made of them."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from conftest import KINDS, NEW_WORDS, TERMS, TRAIN_WORDS, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groc.lexicon import Glossary
+from groc.model import LanguageModel
+from groc.report import BINS, describe, summarise
+from groc.scoring import Scores, score
+from groc.vocabulary import END, Vocabulary
+
+VOCABULARY = Vocabulary([*TRAIN_WORDS, END], [*range(1, len(TRAIN_WORDS) + 1), 9])
+UNION = VOCABULARY.union(NEW_WORDS)
+texts = st.lists(st.integers(0, len(VOCABULARY) - 1), min_size=1, max_size=40)
+union_texts = st.lists(st.integers(0, len(UNION) - 1), min_size=1, max_size=40)
+
+
+@cache
+def model_of(kind: str) -> LanguageModel:
+    return tiny_model(kind, "ngrams", VOCABULARY, Glossary(TERMS))
+
+
+@torch.no_grad()
+def word_by_word(model: LanguageModel, ids: list[int], before: int | None = None) -> list[float]:
+    """The slow, obvious way: read one word, write the distribution down, look up the next word."""
+    model.eval()
+    embeddings = model.embed()
+    state = model.prefix.start(1)
+    last, result = model.vocabulary.end if before is None else before, []
+    for word in ids:
+        prefixes, state = model.read(embeddings, torch.tensor([[last]]), state)
+        logits = prefixes.dropped[0, 0].double() @ embeddings.output.double().T + embeddings.bias.double()
+        p = float(logits.softmax(0)[word])
+        if any(w not in model.trained for w in model.vocabulary) and not model.is_open:
+            p = model.uniform * p + (1 - model.uniform) / len(model.vocabulary)
+        result.append(math.log(p))
+        last = word
+    return result
+
+
+class TestStrictScores:
+    @pytest.mark.parametrize("kind", KINDS)
+    @given(ids=texts, unroll=st.integers(1, 45))
+    def test_equal_a_word_by_word_loop_for_any_unroll(self, kind: str, ids: list[int], unroll: int) -> None:
+        model = model_of(kind)
+        model.set_vocabulary(VOCABULARY)
+        found = score(model, np.array(ids, np.int32), unroll=unroll)
+        np.testing.assert_allclose(found.log_prob, word_by_word(model, ids), atol=1e-5, rtol=0)
+
+    @pytest.mark.parametrize("kind", ["groc", "tied", "adaptive"])
+    @given(ids=union_texts, unroll=st.integers(1, 45))
+    def test_equal_the_loop_over_new_words_too(self, kind: str, ids: list[int], unroll: int) -> None:
+        model = model_of(kind)
+        model.set_vocabulary(UNION)
+        found = score(model, np.array(ids, np.int32), unroll=unroll)
+        np.testing.assert_allclose(found.log_prob, word_by_word(model, ids), atol=1e-5, rtol=0)
+
+    @given(texts)
+    def test_perplexity_is_that_of_the_loop(self, ids: list[int]) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(VOCABULARY)
+        expected = math.exp(-sum(word_by_word(model, ids)) / len(ids))
+        assert summarise(score(model, np.array(ids, np.int32)))["perplexity"] == pytest.approx(expected, rel=1e-5)
+
+    @given(texts, texts)
+    def test_a_word_is_scored_before_what_follows_is_seen(self, ids: list[int], more: list[int]) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(VOCABULARY)
+        short, long = (score(model, np.array(some, np.int32)).log_prob for some in (ids, ids + more))
+        np.testing.assert_allclose(long[: len(ids)], short, atol=1e-5, rtol=0)
+
+    def test_the_first_word_follows_an_eos(self) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(VOCABULARY)
+        dog, end = VOCABULARY.index["dog"], VOCABULARY.end
+        with torch.no_grad():
+            embeddings = model.embed()
+            prefixes, _ = model.read(embeddings, torch.tensor([[end]]), model.prefix.start(1))
+            expected = model.log_probs(embeddings, prefixes.dropped[0])[0, dog]
+        assert score(model, np.array([dog], np.int32)).log_prob[0] == pytest.approx(float(expected), abs=1e-6)
+
+
+class TestStreams:
+    @given(texts, st.integers(1, 12), st.integers(1, 9))
+    def test_every_token_is_scored_once_and_in_order(self, ids: list[int], streams: int, unroll: int) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(VOCABULARY)
+        found = score(model, np.array(ids, np.int32), streams=streams, unroll=unroll)
+        assert found.ids.tolist() == ids
+        length = -(-len(ids) // streams)
+        expected: list[float] = []
+        for start in range(0, len(ids), length):  # each piece from a fresh state, after the word before it
+            before = ids[start - 1] if start else VOCABULARY.end
+            expected += word_by_word(model, ids[start : start + length], before)
+        np.testing.assert_allclose(found.log_prob, expected, atol=1e-5, rtol=0)
+
+
+class TestMode:
+    @pytest.mark.parametrize("training", [True, False])
+    def test_the_model_stays_in_the_mode_it_was_and_dropout_is_off(self, training: bool) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(VOCABULARY)
+        ids = np.arange(10, dtype=np.int32)
+        model.train(training)
+        before = torch.get_rng_state()
+        first, second = score(model, ids).log_prob, score(model, ids).log_prob
+        assert model.training == training
+        assert all(module.training == training for module in model.modules())
+        assert torch.equal(torch.get_rng_state(), before), "scoring draws no random numbers"
+        np.testing.assert_array_equal(first, second)
+        model.eval()
+
+    def test_the_mode_comes_back_after_an_error(self) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(VOCABULARY)
+        model.train()
+        with pytest.raises(IndexError):
+            score(model, np.array([10**6], np.int32))
+        assert model.training
+        model.eval()
+
+    def test_progress_ends_at_the_number_of_words(self) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(VOCABULARY)
+        seen: list[int] = []
+        score(model, np.zeros(25, np.int32), unroll=10, progress=seen.append)
+        assert seen == [10, 20, 25]
+
+
+counted_scores = st.lists(
+    st.tuples(st.sampled_from([0, 1, 2, 9, 10, 99, 100, 999, 1000, 10**4, 10**6]), st.floats(-30, 0)),
+    min_size=1,
+    max_size=30,
+)
+
+
+def scores_of(rows: list[tuple[int, float]]) -> Scores:
+    vocabulary = Vocabulary([*(f"w{i}" for i in range(len(rows))), END], [*(count for count, _ in rows), 5])
+    return Scores(vocabulary, np.arange(len(rows), dtype=np.int32), np.array([log_prob for _, log_prob in rows]))
+
+
+class TestReport:
+    @given(counted_scores)
+    def test_perplexity_is_the_exponential_of_the_mean_loss(self, rows: list[tuple[int, float]]) -> None:
+        summary = summarise(scores_of(rows))
+        mean = -sum(log_prob for _, log_prob in rows) / len(rows)
+        assert summary["tokens"] == len(rows)
+        assert summary["loss"] == pytest.approx(mean)
+        assert summary["perplexity"] == pytest.approx(math.exp(mean))
+        assert summary["bits_per_word"] == pytest.approx(mean / math.log(2))
+
+    @given(counted_scores)
+    def test_bins_are_a_partition_of_the_tokens(self, rows: list[tuple[int, float]]) -> None:
+        summary = summarise(scores_of(rows))
+        assert sum(row["tokens"] for row in summary["bins"]) == len(rows)
+        assert sum(row["tokens"] * row["loss"] for row in summary["bins"]) == pytest.approx(
+            summary["loss"] * len(rows), abs=1e-6
+        )
+        assert all(row["from"] in BINS for row in summary["bins"])
+        for row in summary["bins"]:
+            end = math.inf if row["to"] is None else row["to"]
+            inside = [log_prob for count, log_prob in rows if row["from"] <= count <= end]
+            assert row["tokens"] == len(inside) > 0
+            assert row["loss"] == pytest.approx(-sum(inside) / len(inside))
+
+    @given(counted_scores)
+    def test_the_share_and_the_loss_of_unseen_words(self, rows: list[tuple[int, float]]) -> None:
+        summary = summarise(scores_of(rows))
+        unseen = [log_prob for count, log_prob in rows if count == 0]
+        assert summary["oov_share"] == pytest.approx(len(unseen) / len(rows))
+        assert summary["unseen"]["tokens"] == len(unseen)
+        if unseen:
+            assert summary["unseen"]["loss"] == pytest.approx(-sum(unseen) / len(unseen))
+        else:
+            assert summary["unseen"]["loss"] is None
+
+    @given(counted_scores)
+    def test_the_text_names_every_bin(self, rows: list[tuple[int, float]]) -> None:
+        summary = summarise(scores_of(rows))
+        lines = describe(summary).splitlines()
+        assert f"perplexity {summary['perplexity']:.2f}" in lines[0]
+        assert len([line for line in lines if line.startswith("|")]) == 2 + len(summary["bins"])
+
+    def test_impossible_words_give_an_infinite_perplexity_and_no_crash(self) -> None:
+        summary = summarise(scores_of([(1, -1000.0)]))
+        assert summary["perplexity"] == math.inf
+
+    @given(counted_scores)
+    def test_surprisal_is_in_bits(self, rows: list[tuple[int, float]]) -> None:
+        scores = scores_of(rows)
+        np.testing.assert_allclose(2**-scores.surprisal, np.exp(scores.log_prob))

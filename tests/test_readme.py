@@ -1,0 +1,32 @@
+"""What the README shows must run."""
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import tiny_config
+
+from groc import checkpoint
+from groc.cli import build_parser
+from groc.lexicon import Glossary
+from groc.model import build
+from groc.vocabulary import Vocabulary
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_lines_of_python_run(tmp_path: Path, glossary: Glossary, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tiny_config("groc")
+    model = build(config, Vocabulary(["the", "hot", "<eos>"]), glossary)
+    checkpoint.save(tmp_path / "run", model, config)
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(code.replace("runs/penn", str(tmp_path / "run")), {})
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == "the tokamak holds hot plasma <eos>".split()
+    assert all(float(row.split()[1]) > 0 for row in rows)
+
+
+def test_every_command_of_the_table_exists() -> None:
+    commands = set(re.findall(r"^\| `groc (\w+)", README, re.MULTILINE))
+    known = set(re.findall(r"^    (\w+) ", build_parser().format_help(), re.MULTILINE))
+    assert commands == known

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import groc
 from groc import checkpoint
 from groc.errors import GrocError
-from groc.lexicon import Glossary
+from groc.lexicon import Entry, Glossary, Sense
 from groc.model import LanguageModel, build
 from groc.scoring import score
 from groc.vocabulary import END, Vocabulary
@@ -131,6 +131,23 @@ class TestRoundTrip:
         path.unlink()  # the folder must be complete without it
         assert_equal_models(model, groc.load(tmp_path / "run"))
 
+    def test_a_new_word_borrows_nothing_from_a_trained_one_that_differs_in_case(self, tmp_path: Path) -> None:
+        """Trained with the pronoun us, which has no sense; then the word US comes, which has one."""
+
+        class Country:
+            fingerprint = "country"
+
+            def entry(self, word: str) -> Entry | None:
+                return Entry((Sense("a country", ("America",), (), "n"),)) if word.lower() == "us" else None
+
+        vocabulary = Vocabulary(["us", "we", "they", END])
+        model = tiny_model("groc", "ngrams", vocabulary, Country())
+        checkpoint.save(tmp_path, model, tiny_config())
+        loaded = groc.load(tmp_path, lexicon=Country())
+        for one in (model, loaded):
+            one.set_vocabulary(vocabulary.union(["US"]))
+        np.testing.assert_array_equal(scores(model), scores(loaded))
+
     def test_odd_words_survive(self, tmp_path: Path, glossary: Glossary) -> None:
         odd = ["10\u00a0000", "a\u2028b", "n\x85l", "\ufeffbom", '"quoted"', "back\\slash", "東京", "e\u0301", "🦓"]
         model = tiny_model("groc", "ngrams", Vocabulary([*odd, END]), glossary)
@@ -187,14 +204,12 @@ class TestBadFolders:
         refused(saved, name)
 
     @given(st.floats(0, 1, exclude_max=True))
-    def test_weights_cut_off_anywhere(self, tmp_path_factory: pytest.TempPathFactory, share: float) -> None:
-        folder = tmp_path_factory.mktemp("cut")
-        model = tiny_model("groc", "ngrams", Vocabulary(["dog", END]), Glossary(TERMS))
-        checkpoint.save(folder, model, tiny_config())
-        path = folder / checkpoint.WEIGHTS
+    def test_weights_cut_off_anywhere(self, saved: Path, share: float) -> None:
+        path = saved / checkpoint.WEIGHTS
         content = path.read_bytes()
         path.write_bytes(content[: int(share * len(content))])
-        refused(folder, "damaged")
+        refused(saved, "damaged")
+        path.write_bytes(content)
 
     @pytest.mark.parametrize("kind", ["groc", "tied", "convolutional"])
     @pytest.mark.parametrize("name", [checkpoint.CONFIG, checkpoint.VOCABULARY, checkpoint.LEXICON])
@@ -313,7 +328,7 @@ from conftest import NEW_WORDS, tiny_config, tiny_model, TERMS
 from groc import checkpoint
 from groc.corpus import Corpus
 from groc.errors import GrocError
-from groc.lexicon import Glossary
+from groc.lexicon import Entry, Glossary, Sense
 vocabulary = Corpus({corpus!r}).vocabulary()
 if {other_words}:
     vocabulary = vocabulary.union(NEW_WORDS)

@@ -114,7 +114,7 @@ def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexico
         if not (folder / name).is_file():
             raise GrocError(f"{folder} has no {name}: training has not finished an epoch, or the copy is incomplete.")
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    stored = Glossary.read(folder / LEXICON) if LEXICON in needed else None
+    stored = Glossary.read(folder / LEXICON, exact=True) if LEXICON in needed else None
     for name, size in (
         (VOCABULARY, len(vocabulary)),
         (LEXICON, len(stored) if stored is not None else len(vocabulary)),

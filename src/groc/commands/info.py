@@ -33,7 +33,7 @@ def info(target: str, variant: str | None, assignments: Sequence[str], corpus: s
             names = ", ".join(recipe_names())
             raise GrocError(f"The size of some models depends on their words: give --corpus DIR. Recipes: {names}.")
         # Sizes do not depend on what the lexicon says, so none is needed.
-        model = build(config, Corpus(corpus or config.corpus).vocabulary(), Empty())
+        model = build(config, Corpus(corpus or config.corpus).vocabulary(), Empty(), calibrate=False)
     summary = {
         "name": config.name,
         "parameters": model.parameter_count(),

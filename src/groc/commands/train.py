@@ -49,8 +49,6 @@ def train(
         if group.leads:
             print(f"Stopped. Go on with the same command and --resume; the state is in {folder}.", file=sys.stderr)
         raise
-    finally:
-        group.close()
     if group.leads:
         if as_json:
             print(to_json({"run": str(folder), **figures}))
@@ -60,6 +58,7 @@ def train(
                 f"epoch {figures['best_epoch']}, {figures['parameters']:,} parameters. "
                 f"Next: groc eval {folder} {config.corpus}"
             )
+    group.close()
 
 
 def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = False) -> dict[str, Any]:

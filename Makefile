@@ -30,7 +30,7 @@ check: $(READY) ## lint and type-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY) ## time one training step of each model, as ratios to the tied model
+bench: $(READY) ## time one training step of GroC, as a ratio to the tied model
 	$(BIN)/python bench/step.py
 
 clean: ## remove the virtual environment and caches of this folder

@@ -3,7 +3,7 @@
 config.json         format version, settings, facts about the training
 model.safetensors   weights
 vocabulary.tsv      word and training count
-lexicon.jsonl       the lexicon entries used, so that no WordNet is needed (open and convolutional models)
+lexicon.jsonl       the lexicon entries used, so that no WordNet is needed (GroC)
 README.md           model card
 metrics.jsonl       one line an epoch
 state.safetensors   what training needs to go on; may be deleted
@@ -27,8 +27,8 @@ from groc.config import Config
 from groc.errors import GrocError
 from groc.files import Writer, text_writer, write_atomically, write_together
 from groc.lexicon import Chain, Glossary, Lexicon
-from groc.model import USES_FORMS, LanguageModel, build, build_lexicon
-from groc.nn.input import AdaptiveInput
+from groc.model import USES_LEXICON, LanguageModel, build, build_lexicon
+from groc.nn.input import AdaptiveInput, GroundedInput
 from groc.report import to_json
 from groc.vocabulary import Vocabulary
 
@@ -95,11 +95,11 @@ def _facts_files(folder: Path, model: LanguageModel, config: Config, facts: dict
 
 
 def used_entries(model: LanguageModel) -> Glossary | None:
-    """What the lexicon said about the vocabulary's words, as a glossary; None for models that look at no forms.
+    """What the lexicon said about the vocabulary's words, as a glossary; None for models that do not ask it.
 
     Words of which it said nothing are there too, so that no other lexicon is asked for them later.
     """
-    if model.forms.strings is None:
+    if not isinstance(model.input, GroundedInput):
         return None
     selected = ((word, model.compiler.select(word)) for word in model.trained)
     return Glossary({word: (" ".join(forms.definition), forms.relations) for word, forms in selected})
@@ -109,7 +109,7 @@ def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexico
     """Read a checkpoint. New words are looked up in `lexicon`, or else in what the settings name, if it is there."""
     folder = Path(folder)
     config, document = _read_document(folder)
-    needed = (WEIGHTS, VOCABULARY, *([LEXICON] if config.output.kind in USES_FORMS else []))
+    needed = (WEIGHTS, VOCABULARY, *([LEXICON] if config.output.kind in USES_LEXICON else []))
     for name in needed:
         if not (folder / name).is_file():
             raise GrocError(f"{folder} has no {name}: training has not finished an epoch, or the copy is incomplete.")

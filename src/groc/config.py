@@ -359,6 +359,8 @@ def check(config: Config) -> Config:
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
     if not config.surface.filters or min(config.surface.filters) < 1:
         raise GrocError("surface.filters must be a list of numbers from 1: how many filters of width 1, 2, 3, ...")
+    if list(config.output.cutoffs) != sorted({rank for rank in config.output.cutoffs if rank >= 1}):
+        raise GrocError("output.cutoffs must be a list of ranks from 1 that rise: where the next band of words begins.")
     if config.surface.longest_ngram < config.surface.shortest_ngram:
         raise GrocError("surface.longest_ngram must not be smaller than surface.shortest_ngram.")
     if unknown := set(config.forms.without) - {"relations", "definitions"}:

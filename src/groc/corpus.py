@@ -10,6 +10,7 @@ import shutil
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from groc.cache import cache_folder
 from groc.errors import GrocError
 from groc.files import replace_folder
+from groc.progress import Progress
 from groc.vocabulary import END, UNKNOWN, Vocabulary
 
 SPLITS = ("train", "valid", "test")
@@ -104,12 +106,12 @@ def read_text(path: Path) -> Text:
     cached = cache_folder() / "texts" / digest
     if (text := _read_cached(path, cached)) is not None:
         return text
-    types, codes = _parse(path)
     shutil.rmtree(cached, ignore_errors=True)  # if it is there, it is damaged
-    with replace_folder(cached) as folder:
+    types, codes = _parse(path)
+    with suppress(GrocError), replace_folder(cached) as folder:  # a cache that cannot be written is only slower
         np.save(folder / "codes.npy", codes)
         (folder / "types.json").write_text(json.dumps(types, ensure_ascii=False), encoding="utf-8")
-    return Text(str(path), tuple(types), np.load(cached / "codes.npy", mmap_mode="r"))
+    return _read_cached(path, cached) or Text(str(path), tuple(types), codes)
 
 
 def _read_cached(path: Path, cached: Path) -> Text | None:
@@ -152,16 +154,20 @@ def _check_utf8(path: Path, number: int, line: bytes) -> None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
+    progress = Progress(f"reading {path.name}", path.stat().st_size)
     try:
-        with _open(path) as handle:
-            yield from handle
+        with open(path, "rb") as raw, _unpacked(raw, path.suffix) as handle:
+            for line in handle:
+                yield line
+                progress(raw.tell())
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise GrocError(f"{path} is damaged ({error}): fetch or compress it again.") from None
+    progress.close()
 
 
-def _open(path: Path) -> BinaryIO:
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path))
-    if path.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(path))
-    return open(path, "rb")
+def _unpacked(raw: BinaryIO, suffix: str) -> BinaryIO:
+    if suffix == ".gz":
+        return cast(BinaryIO, gzip.open(raw))
+    if suffix == ".xz":
+        return cast(BinaryIO, lzma.open(raw))
+    return raw

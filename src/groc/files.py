@@ -56,7 +56,7 @@ def write_text(path: Path, text: str) -> None:
 def append_line(path: Path, keep: int, line: str) -> int:
     """Cut a file to its first `keep` bytes and add a line. Its new size comes back."""
     with explained(path), open(path, "ab") as handle:
-        handle.truncate(keep)
+        handle.truncate(min(keep, os.fstat(handle.fileno()).st_size))
         handle.seek(0, os.SEEK_END)
         handle.write(line.encode() + b"\n")
         return handle.tell()

@@ -10,6 +10,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from groc.cache import cache_folder
+from groc.errors import GrocError
 from groc.files import write_atomically
 from groc.lexicon.base import Entry, Lexicon
+from groc.progress import Progress
 from groc.rules import Selected, rules_named
 from groc.vocabulary import Vocabulary
 
@@ -59,11 +62,6 @@ class WordForms:
         """The number of distinct strings."""
         return len(self.boundaries) - 1
 
-    @property
-    def grounded(self) -> npt.NDArray[np.bool_]:
-        """Which words have a relation or a definition."""
-        return self.relations.present | self.definition.present
-
 
 @dataclass(frozen=True)
 class FormsCompiler:
@@ -81,12 +79,18 @@ class FormsCompiler:
         cached = cache_folder() / "forms" / f"{self._key(vocabulary)}.npz"
         if (forms := _read(cached)) is None:
             forms = self.compile_words(vocabulary)
-            _write(cached, forms)
+            with suppress(GrocError):  # a cache that cannot be written is only slower
+                _write(cached, forms)
         return forms
 
     def compile_words(self, vocabulary: Vocabulary) -> WordForms:
         rules = rules_named(self.rules)
-        selected = [self.select(word) for word in vocabulary]
+        progress = Progress("forms of words", len(vocabulary))
+        selected = []
+        for number, word in enumerate(vocabulary, 1):
+            selected.append(self.select(word))
+            progress(number)
+        progress.close()
         strings = {word: i for i, word in enumerate(vocabulary)}
 
         def lists(forms: Iterable[tuple[str, ...]], limit: int) -> Lists:

@@ -161,8 +161,9 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
 # --- building ---------------------------------------------------------------------------------------------------------
 
 
-USES_FORMS = ("groc", "convolutional")
-"""The kinds of output embedding that look at the words' forms."""
+USES_CHARACTERS = ("groc", "convolutional")
+USES_LEXICON = ("groc",)
+"""The kinds of output embedding that look at the words' characters, and at what a lexicon says of them."""
 
 
 def build(
@@ -172,9 +173,11 @@ def build(
 
     `calibrate` fits the start values of a composed embedding to the vocabulary; needless where weights are loaded.
     """
-    surface = _surface(config) if config.output.kind in USES_FORMS else None
+    surface = _surface(config) if config.output.kind in USES_CHARACTERS else None
+    if config.output.kind not in USES_LEXICON:
+        lexicon = Empty()
     compiler = FormsCompiler(
-        lexicon if lexicon is not None else build_lexicon(config) if surface is not None else Empty(),
+        lexicon if lexicon is not None else build_lexicon(config),
         config.forms.rules,
         config.forms.relations,
         config.forms.definition,

@@ -41,9 +41,18 @@ def write_result(
             # Where the files lay on one machine is nobody's business; their names are.
             {"corpus": Path(config.corpus).name, "forms.lexicon": Path(config.forms.lexicon).name}
         ).to_dict(),
-        "evaluations": {},
+        "evaluations": _earlier_evaluations(path, figures),
     }
     write_text(path, to_json(record, indent=1) + "\n")
+
+
+def _earlier_evaluations(path: Path, figures: dict[str, Any]) -> dict[str, Any]:
+    """What was evaluated before, if the run has not been trained further since."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return dict(record["evaluations"]) if record["figures"]["steps"] == figures["steps"] else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
@@ -51,9 +60,8 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         text = Path(summary["text"])
-        record["evaluations"][f"{text.parent.name}/{text.name.partition('.')[0]}"] = {
-            name: value for name, value in summary.items() if name not in ("run", "text")
-        }
+        name = f"{text.parent.name}/{text.name.partition('.')[0]}, {summary['vocabulary_kind']} vocabulary"
+        record["evaluations"][name] = {name: value for name, value in summary.items() if name not in ("run", "text")}
     except (OSError, ValueError, KeyError):
         raise GrocError(
             f"{path} is not the record of a run, so the figures cannot be added to it: evaluate without --record."
@@ -65,8 +73,15 @@ def commit() -> str | None:
     """The commit of the code that runs, if it runs from a checkout (or as GROC_COMMIT says)."""
     if "GROC_COMMIT" in os.environ:
         return os.environ["GROC_COMMIT"]
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
     try:
-        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10).stdout.strip() or None
+        git("ls-files", "--error-unmatch", __file__)  # else GroC is installed inside somebody else's checkout
+        changed = "-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
+        return git("rev-parse", "--short=12", "HEAD") + changed
     except (OSError, subprocess.SubprocessError):
         return None

@@ -12,7 +12,7 @@ def tokeniser(language: str = "en", lower: bool = False) -> Callable[[str], list
     moses = MosesTokenizer(lang=language)
 
     def tokenise(line: str) -> list[str]:
-        tokens: list[str] = moses.tokenize(line.lower() if lower else line, escape=False)
-        return tokens
+        tokens: list[str] = moses.tokenize(line, escape=False)
+        return [token.lower() for token in tokens] if lower else tokens  # the rules look at capitals: lower-case last
 
     return tokenise

@@ -82,6 +82,8 @@ def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = 
     elif group.leads:
         checkpoint.save_start(folder, model, config)
     group.wait()
+    if not resume:
+        trainer.save_state()  # so that there is always something to go on from
     if not trainer.quiet:
         print(
             f"{config.name}: {model.parameter_count():,} parameters, {len(vocabulary):,} words, "

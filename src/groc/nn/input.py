@@ -80,7 +80,7 @@ class AdaptiveInput(nn.Module):
         self.projections = nn.ModuleList(nn.Linear(width, dim, bias=False) for width in dims)
         for projection in self.projections:
             assert isinstance(projection, nn.Linear)
-            nn.init.orthogonal_(projection.weight, 1 / self.gain)  # so that the vectors have the tables' scale
+            nn.init.orthogonal_(projection.weight, 1 / self.gain)  # undoes the gain at the start
         self.dropout = dropout
 
     def forward(self, forms: PreparedForms) -> Tensor:

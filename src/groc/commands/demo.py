@@ -1,0 +1,150 @@
+"""groc demo: two small models of equal size, trained side by side and then moved to a vocabulary they never saw."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from groc import checkpoint
+from groc.commands.evaluate import choose_vocabulary
+from groc.commands.train import run
+from groc.compute import Group, choose
+from groc.config import Config, load_recipe
+from groc.corpus import Corpus, Text
+from groc.demo import corpora, newcomers, plot
+from groc.demo.figures import Contestant, Domain, Figures, Newcomer, kindest_perplexity
+from groc.demo.story import comparison, conclusion, introduction, setting
+from groc.errors import GrocError
+from groc.files import write_text
+from groc.lexicon import WordNet
+from groc.lexicon.install import install
+from groc.lexicon.locate import find_folder
+from groc.model import LanguageModel
+from groc.progress import Progress
+from groc.scoring import Scores, score
+
+RECIPE = "tiny"
+HOME, AWAY, GROC, TIED, FIGURES, PICTURE = "home", "away", "groc", "tied", "demo.json", "demo.png"
+MARKER = ".groc-demo"
+"""A file in every folder that a demo made. Nothing is ever removed from a folder without it."""
+NEW_WORDS, NEAREST, GUESSES = 10, 6, 4
+
+
+def demo(out: str, epochs: int | None, seed: int, as_json: bool) -> None:
+    started = time.monotonic()
+    folder = Path(out)
+    clear(folder)
+    _say("Corpus one: WordNet's usage examples. Corpus two: the docstrings of Python's standard library.")
+    corpora.write_home(_wordnet(), folder / HOME, seed)
+    corpora.write_away(folder / AWAY, seed)
+    for variant in (GROC, TIED):
+        _say(f"\nTraining {variant} on the usage examples.")
+        run(_config(variant, folder / HOME, epochs, seed), folder / variant, resume=False, group=Group())
+    _say("\nReading both test texts, the second in a vocabulary that neither model was trained on.")
+    figures = compare(folder, started)
+    write_text(folder / FIGURES, json.dumps(figures.to_dict(), indent=1) + "\n")
+    drawn = _draw(figures, folder / PICTURE)
+    if as_json:
+        print(json.dumps(figures.to_dict()))
+        return
+    print(f"\n{setting(figures)}\n\n{comparison(figures)}\n")
+    print(
+        f"{len(figures.newcomers)} words of the docstrings that training never had, with the trained words nearest to "
+        f"them and\nboth models' best guesses, among all {figures.groc.away.vocabulary:,} words, where they stand:\n"
+    )
+    for newcomer in figures.newcomers:
+        print(introduction(newcomer) + "\n")
+    print(conclusion(figures))
+    print(
+        f"\n{figures.seconds:.0f} seconds in all. Figures: {folder / FIGURES}"
+        + (f"  Picture: {drawn}" if drawn else "")
+    )
+
+
+def clear(folder: Path) -> None:
+    """Make the folder ready for a demo: an earlier demo's files go, anybody else's stay and are a reason to stop."""
+    if folder.exists() and not folder.is_dir():
+        raise GrocError(f"{folder} is a file: choose another --out.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
+        raise GrocError(f"{folder} is not empty and no demo made it: choose another --out.")
+    write_text(folder / MARKER, "Made by groc demo, which may replace what it left here.\n")
+    for name in (HOME, AWAY, GROC, TIED):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (FIGURES, PICTURE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def compare(folder: Path, started: float) -> Figures:
+    """All figures of the two trained models."""
+    home, away = Corpus(folder / HOME).text("test"), Corpus(folder / AWAY).text("test")
+    contestants, models, abroad = {}, {}, {}
+    for variant in (GROC, TIED):
+        loaded = checkpoint.load(folder / variant)
+        model = models[variant] = loaded.model.to(choose(loaded.config.compute).device)
+        at_home, abroad[variant] = _read(model, home, variant), _read(model, away, variant)
+        contestants[variant] = Contestant(
+            parameters=model.parameter_count(),
+            per_word=model.vocabulary_parameter_count(),
+            epochs=loaded.facts["epochs"],
+            training_seconds=loaded.facts["training_seconds"],
+            valid_perplexity=loaded.facts["valid_perplexity"],
+            home=Domain.of(at_home),
+            away=Domain.of(abroad[variant]),
+        )
+    # Both models were left in the docstrings' vocabulary.
+    chosen = newcomers.choose(away, models[GROC].trained, models[GROC].compiler, NEW_WORDS)
+    rows = zip(
+        chosen,
+        newcomers.nearest(models[GROC], [new.word for new in chosen], NEAREST),
+        newcomers.guess(models[GROC], chosen, GUESSES),
+        newcomers.guess(models[TIED], chosen, GUESSES),
+        strict=True,
+    )
+    return Figures(
+        training_tokens=len(Corpus(folder / HOME).text("train")),
+        training_words=len(models[GROC].trained),
+        groc=contestants[GROC],
+        tied=contestants[TIED],
+        tied_kindest=kindest_perplexity(abroad[TIED], models[TIED].uniform),
+        newcomers=[Newcomer(*row) for row in rows],
+        seconds=time.monotonic() - started,
+    )
+
+
+def _wordnet() -> WordNet:
+    if find_folder() is None:
+        _say("There is no WordNet on this machine yet.")
+        install(_say)
+    return WordNet.find()
+
+
+def _config(variant: str, corpus: Path, epochs: int | None, seed: int) -> Config:
+    changes = {"corpus": str(corpus), "training.seed": seed}
+    if epochs is not None:
+        changes["training.epochs"] = epochs
+    return load_recipe(RECIPE, variant).replace(changes)
+
+
+def _read(model: LanguageModel, text: Text, name: str) -> Scores:
+    """Score a text strictly, in the union of the training words and its own; the model stays in that vocabulary."""
+    model.set_vocabulary(choose_vocabulary(model.trained, text, "union"))
+    progress = Progress(f"{name} reads {text.name}", len(text))
+    scores = score(model, text.ids(model.vocabulary), progress=progress)
+    progress.close()
+    return scores
+
+
+def _draw(figures: Figures, path: Path) -> Path | None:
+    try:
+        plot.draw(figures, path)
+    except ImportError:
+        _say("No picture: matplotlib is not installed (pip install 'groc-lm[plot]').")
+        return None
+    return path
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -18,10 +18,10 @@ from pathlib import Path
 import torch
 
 from groc.compute import Group, choose
-from groc.config import load_recipe
 from groc.corpus import Corpus
 from groc.lexicon import Glossary
 from groc.model import build
+from groc.recipe import load_recipe
 from groc.report import table
 from groc.training import Trainer
 

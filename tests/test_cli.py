@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from conftest import KINDS, as_pairs, snapshot, tiny_settings
+from safetensors.torch import load_file
 
 import groc
 from groc import checkpoint
@@ -167,6 +168,63 @@ class TestEval:
         before = snapshot(trained["groc"])
         run("eval", trained["groc"], corpus_folder)
         assert snapshot(trained["groc"]) == before
+
+
+class TestRecords:
+    def test_figures_are_added_on_request_and_survive_a_needless_resume(
+        self,
+        run: Run,
+        trained: dict[str, Path],
+        tiny_train: Callable[..., list[str]],
+        corpus_folder: Path,
+        tmp_path: Path,
+    ) -> None:
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        _, out, _ = run("eval", folder, corpus_folder, "--record", "--json")
+        run("eval", folder, corpus_folder, "--split", "valid")  # not recorded
+        assert run(*tiny_train(folder, "--resume"))[0] == 0
+        evaluations = json.loads((folder / "result.json").read_text())["evaluations"]
+        assert list(evaluations) == [f"{corpus_folder.name}/test, union vocabulary"]
+        (recorded,) = evaluations.values()
+        assert recorded["perplexity"] == json.loads(out)["perplexity"]
+
+    def test_no_record_to_add_to(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        (folder / "result.json").unlink()
+        fails(run, ["eval", folder, corpus_folder, "--record"], "without --record", watched=[folder])
+
+    def test_the_learning_curve_may_be_deleted(
+        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        (folder / checkpoint.METRICS).unlink()
+        status, _, err = run(*tiny_train(folder, "--resume", training__epochs=3))
+        assert status == 0, err
+        assert [json.loads(line)["epoch"] for line in (folder / checkpoint.METRICS).read_text().splitlines()] == [3]
+
+
+class TestLexiconOfTraining:
+    """Figures over new words mean something else where their lexicon is missing: that is said."""
+
+    def test_missing(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        document = json.loads((folder / checkpoint.CONFIG).read_text())
+        document["config"]["forms"]["lexicon"] = str(tmp_path / "gone.jsonl")
+        (folder / checkpoint.CONFIG).write_text(json.dumps(document))
+        assert "is not here" in run("eval", folder, corpus_folder)[1]
+        assert "is not here" in json.loads(run("eval", folder, corpus_folder, "--json")[1])["lexicon_warning"]
+
+    def test_another(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        (tmp_path / "other.jsonl").write_text('{"word": "other"}\n')
+        document = json.loads((folder / checkpoint.CONFIG).read_text())
+        document["config"]["forms"]["lexicon"] = str(tmp_path / "other.jsonl")
+        (folder / checkpoint.CONFIG).write_text(json.dumps(document))
+        assert "has changed" in run("eval", folder, corpus_folder)[1]
+
+    def test_the_same(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
+        for folder in trained.values():
+            assert json.loads(run("eval", folder, corpus_folder, "--json")[1])["lexicon_warning"] == ""
 
 
 class TestInfo:
@@ -421,24 +479,21 @@ class TestBadOutput:
         (tmp_path / "file").write_text("text")
         fails(run, tiny_train(tmp_path / "file" / below), "file", watched=[tmp_path])
 
-    def test_a_cache_that_cannot_be_written(
-        self,
-        run: Run,
-        tiny_train: Callable[..., list[str]],
-        corpus_folder: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+    def test_a_cache_that_cannot_be_written_is_done_without(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "file").write_text("text")
         monkeypatch.setenv("GROC_CACHE", str(tmp_path / "file" / "cache"))
-        fails(run, tiny_train(tmp_path / "run"), "cannot be written", watched=[tmp_path, corpus_folder])
+        status, _, err = run(*tiny_train(tmp_path / "run"))
+        assert status == 0, err
 
-    def test_forms_that_cannot_be_cached(
+    def test_forms_that_cannot_be_cached_are_made_each_time(
         self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GROC_CACHE", str(tmp_path))
         (tmp_path / "forms").write_text("a file where a folder should be")
-        fails(run, tiny_train(tmp_path / "run"), "cannot be written", watched=[tmp_path / "run"])
+        status, _, err = run(*tiny_train(tmp_path / "run"))
+        assert status == 0, err
 
 
 class TestDivergence:
@@ -452,7 +507,8 @@ class TestDivergence:
         assert "training.rate" in err
         assert "Traceback" not in err
         assert not (tmp_path / "run" / checkpoint.WEIGHTS).exists()
-        assert not (tmp_path / "run" / checkpoint.STATE).exists()
+        kept = load_file(tmp_path / "run" / checkpoint.STATE)
+        assert all(tensor.isfinite().all() for tensor in kept.values()), "the state before the first step"
 
 
 class TestResume:

@@ -11,10 +11,11 @@ from conftest import KINDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groc.config import Config, known_keys, load_recipe, recipe_names, variant_names
+from groc.config import Config, known_keys
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import build
+from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.vocabulary import Vocabulary
 
 SMALL = (
@@ -105,7 +106,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "forms.coverage": shares,
     "surface.filters": st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
     "output.kind": st.sampled_from(KINDS),
-    "output.cutoffs": st.lists(st.integers(1, 99999), max_size=3).map(tuple),
+    "output.cutoffs": st.sets(st.integers(1, 99999), max_size=3).map(lambda ranks: tuple(sorted(ranks))),
     "model.start": st.floats(0, 1e9),
     "prefix.hidden": st.integers(1, 10**9),
     "training.rate": st.floats(0, 1e300),

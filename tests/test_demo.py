@@ -16,7 +16,6 @@ from mini_wordnet import build as build_wordnet
 
 from groc import checkpoint
 from groc.commands import demo as command
-from groc.config import load_recipe
 from groc.corpus import Corpus, read_text
 from groc.demo import corpora, newcomers
 from groc.demo.figures import Contestant, Domain, Figures, Newcomer, kindest_perplexity
@@ -25,6 +24,7 @@ from groc.demo.story import WIDTH, comparison, conclusion, introduction, setting
 from groc.errors import GrocError
 from groc.lexicon import Glossary, WordNet
 from groc.model import LanguageModel, build
+from groc.recipe import load_recipe
 from groc.scoring import Scores, score
 from groc.vocabulary import Vocabulary
 

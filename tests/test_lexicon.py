@@ -403,7 +403,7 @@ class TestShow:
             "dogs: 3 senses\n  1. (noun, seen 42 times) barks\n     words     dog, domestic dog\n"
         )
         assert "narrower  puppy, pup, cur, Rex\n" in printed
-        assert printed.endswith("relations   cad dog domestic_dog trail\n    definition  barks\n")
+        assert printed.endswith("relations   cad dog domestic_dog\n    definition  barks\n")
 
     def test_as_json(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         Glossary({"newt": ("a small pet", ["eft"])}).write(tmp_path / "own.jsonl")

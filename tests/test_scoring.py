@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
+from groc.nn.input import Embeddings
 from groc.report import BINS, describe, summarise
 from groc.scoring import Scores, score
 from groc.vocabulary import END, Vocabulary
@@ -198,3 +199,24 @@ class TestReport:
     def test_surprisal_is_in_bits(self, rows: list[tuple[int, float]]) -> None:
         scores = scores_of(rows)
         np.testing.assert_allclose(2**-scores.surprisal, np.exp(scores.log_prob))
+
+
+def test_scores_are_computed_in_full_float32_whatever_was_set_before(
+    monkeypatch: pytest.MonkeyPatch, vocabulary: Vocabulary, glossary: Glossary
+) -> None:
+    model = tiny_model("tied", "ngrams", vocabulary, glossary)
+    seen = []
+    embed = model.embed
+
+    def watching() -> Embeddings:
+        seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        return embed()
+
+    monkeypatch.setattr(model, "embed", watching)
+    torch.set_float32_matmul_precision("high")
+    try:
+        score(model, np.zeros(3, np.int32))
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert seen == [("highest", False)]

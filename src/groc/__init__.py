@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,10 @@ def load(run: Path | str, device: str = "cpu", lexicon: Lexicon | None = None) -
     model's own settings say, if that is there."""
     from groc import checkpoint
 
-    return checkpoint.load(run, device, lexicon).model
+    loaded = checkpoint.load(run, device, lexicon)
+    if loaded.warning:
+        warnings.warn(loaded.warning, stacklevel=2)
+    return loaded.model
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ from torch import Tensor
 from groc.config import Config
 from groc.errors import GrocError
 from groc.files import Writer, text_writer, write_atomically, write_together
-from groc.lexicon import Chain, Glossary, Lexicon
+from groc.lexicon import Chain, Empty, Glossary, Lexicon
 from groc.model import USES_LEXICON, LanguageModel, build, build_lexicon
 from groc.nn.input import AdaptiveInput, GroundedInput
 from groc.report import to_json
@@ -44,6 +44,8 @@ class Checkpoint:
     model: LanguageModel
     config: Config
     facts: dict[str, Any]
+    warning: str = ""
+    """What a user must know of the lexicon for new words, if it is not the one of training."""
 
 
 def save(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any] | None = None) -> None:
@@ -85,6 +87,7 @@ def _facts_files(folder: Path, model: LanguageModel, config: Config, facts: dict
         "format": FORMAT,
         "kind": "groc",
         "words": len(model.trained),
+        "lexicon": _lexicon_for_new_words(model).fingerprint,
         "config": config.to_dict(),
         "facts": facts,
     }
@@ -92,6 +95,11 @@ def _facts_files(folder: Path, model: LanguageModel, config: Config, facts: dict
         folder / CONFIG: text_writer(to_json(document, indent=2) + "\n"),
         folder / CARD: text_writer(model_card(model, config, facts)),
     }
+
+
+def _lexicon_for_new_words(model: LanguageModel) -> Lexicon:
+    lexicon = model.compiler.lexicon
+    return lexicon.lexicons[-1] if isinstance(lexicon, Chain) else lexicon  # of a loaded model: behind what is stored
 
 
 def used_entries(model: LanguageModel) -> Glossary | None:
@@ -125,8 +133,12 @@ def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexico
                 "model, so copy the folder again."
             )
     weights = read_tensors(folder / WEIGHTS)[0]
+    if stored is not None and lexicon is None:
+        lexicon, warning = _lexicon_of_training(config, document.get("lexicon"))
+    else:
+        warning = ""
     random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
-    model = build(config, vocabulary, _lexicon(config, stored, lexicon), calibrate=False)
+    model = build(config, vocabulary, Chain(stored, lexicon) if stored and lexicon else None, calibrate=False)
     torch.set_rng_state(random_state)
     try:
         model.load_state_dict(weights)
@@ -134,18 +146,24 @@ def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexico
         raise GrocError(
             f"The weights in {folder} do not fit its config.json: the folder mixes files of different models."
         ) from None
-    return Checkpoint(model.to(device).eval(), config, document["facts"])
+    return Checkpoint(model.to(device).eval(), config, document["facts"], warning)
 
 
-def _lexicon(config: Config, stored: Glossary | None, given: Lexicon | None) -> Lexicon | None:
-    if stored is None:
-        return given
-    if given is not None:
-        return Chain(stored, given)
+def _lexicon_of_training(config: Config, fingerprint: str | None) -> tuple[Lexicon, str]:
+    """The lexicon that the settings name, for words that training did not have, and what is wrong with it."""
     try:
-        return build_lexicon(config, stored)
+        lexicon = build_lexicon(config)
     except GrocError:
-        return stored  # complete without the lexicon it was trained with; new words then have their characters alone
+        return Empty(), (
+            f"The lexicon of training ({config.forms.lexicon}) is not here: "
+            "words that training did not have are known by their characters alone."
+        )
+    if lexicon.fingerprint == fingerprint:
+        return lexicon, ""
+    return lexicon, (
+        f"The lexicon of training ({config.forms.lexicon}) has changed since: "
+        "what it says of words that training did not have may differ."
+    )
 
 
 def load_config(folder: Path) -> Config:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -60,6 +60,19 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
         torch.set_float32_matmul_precision("high")  # TF32: the prefix network and the softmax in training
     decide = {"yes": True, "no": False, "auto": on_gpu}
     return Policy(device, decide[compute.bf16], decide[compute.compile])
+
+
+@contextmanager
+def full_float32() -> Iterator[None]:
+    """Products in float32 proper, not in TF32, on whatever GPU: what is reported is computed so."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
 
 
 class Group:

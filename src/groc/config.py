@@ -1,18 +1,12 @@
-"""Settings: frozen dataclasses, filled from a TOML recipe, then one of its variants, then key=value pairs.
-
-Each layer overrides the one before it. A key that does not exist is an error that names the nearest one that does.
-"""
+"""Settings: frozen dataclasses. A key that does not exist is an error that names the nearest one that does."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
-from pathlib import Path
 from typing import Any, get_type_hints
 
 from groc.errors import GrocError
@@ -179,7 +173,7 @@ class Config:
         for key, value in changes.items():
             kind = known_keys().get(key)
             if kind is None:
-                raise GrocError(f"There is no setting {key!r}.{_nearest(key, known_keys())}")
+                raise GrocError(f"There is no setting {key!r}.{nearest_hint(key, known_keys())}")
             section, _, name = key.rpartition(".")
             value = _convert(key, value, kind)
             if section:
@@ -194,11 +188,11 @@ class Config:
 
     def flat(self) -> dict[str, Any]:
         """Every setting by dotted key."""
-        return _flatten(self.to_dict())
+        return flatten(self.to_dict())
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        return cls().replace(_flatten(values))
+        return cls().replace(flatten(values))
 
 
 def known_keys() -> dict[str, type]:
@@ -212,75 +206,19 @@ def known_keys() -> dict[str, type]:
     return keys
 
 
-def recipe_names() -> list[str]:
-    folder = resources.files("groc") / "recipes"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
-
-
-def load_recipe(recipe: str, variant: str | None = None, assignments: Iterable[str] = ()) -> Config:
-    """A recipe by its name, or the path of a TOML file; one of its variants; then key=value pairs."""
-    text, name = _recipe_text(recipe)
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise GrocError(f"The recipe {recipe} is not valid TOML: {error}.") from None
-    variants = _variants(table, recipe)
-    config = Config(name=name).replace(_flatten(table))
-    if variant is not None:
-        if variant not in variants:
-            raise GrocError(
-                f"The recipe {name} has no variant {variant!r}.{_nearest(variant, variants)} "
-                f"It has: {', '.join(variants) or 'none'}."
-            )
-        config = config.replace({"name": f"{name}/{variant}", **_flatten(variants[variant])})
-    return config.replace(dict(_split(assignment) for assignment in assignments))
-
-
-def variant_names(recipe: str) -> list[str]:
-    return list(_variants(tomllib.loads(_recipe_text(recipe)[0]), recipe))
-
-
-def _variants(table: dict[str, Any], recipe: str) -> dict[str, dict[str, Any]]:
-    variants = table.pop("variants", {})
-    if not isinstance(variants, dict) or not all(isinstance(variant, dict) for variant in variants.values()):
-        raise GrocError(
-            f"The recipe {recipe} has variants that are not tables: write [variants.NAME] and its settings."
-        )
-    return variants
-
-
-def _recipe_text(recipe: str) -> tuple[str, str]:
-    if recipe.endswith(".toml"):
-        try:
-            return Path(recipe).read_text(encoding="utf-8"), Path(recipe).stem
-        except (OSError, UnicodeDecodeError) as error:
-            raise GrocError(f"The recipe {recipe} cannot be read: {error}.") from None
-    if recipe not in recipe_names():
-        raise GrocError(
-            f"There is no recipe {recipe!r}.{_nearest(recipe, recipe_names())} "
-            f"Choose from {', '.join(recipe_names())}, or give the path of a .toml file."
-        )
-    return (resources.files("groc") / "recipes" / f"{recipe}.toml").read_text(encoding="utf-8"), recipe
-
-
-def _split(assignment: str) -> tuple[str, str]:
-    key, equals, value = assignment.partition("=")
-    if not equals:
-        raise GrocError(f"{assignment!r} is not a setting: write key=value, for example training.rate=0.002.")
-    return key.strip(), value.strip()
-
-
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, by dotted key."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{key}.")
+            flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[prefix + key] = value
     return flat
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def nearest_hint(word: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest of the known words; empty if none is near."""
     known = list(known)
     # A user may forget the section: compare with the last part of each key too.
     by_last = {key.rpartition(".")[2]: key for key in reversed(known)}
@@ -347,7 +285,8 @@ def check(config: Config) -> Config:
     for key, choices in CHOICES.items():
         if flat[key] not in choices:
             raise GrocError(
-                f"{key}={flat[key]} is not possible.{_nearest(flat[key], choices)} Choose from {', '.join(choices)}."
+                f"{key}={flat[key]} is not possible: choose from {', '.join(choices)}."
+                f"{nearest_hint(flat[key], choices)}"
             )
     for keys, lowest, highest, wanted in (
         (AT_LEAST_ONE, 1, math.inf, "at least 1"),

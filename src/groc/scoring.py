@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from groc.compute import full_float32
 from groc.model import LanguageModel
 from groc.nn.prefix import State
 from groc.vocabulary import Vocabulary
@@ -46,6 +47,7 @@ class Scores:
 
 
 @torch.inference_mode()
+@full_float32()
 def score(
     model: LanguageModel,
     ids: npt.NDArray[np.int32],

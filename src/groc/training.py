@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from groc import checkpoint
+from groc import checkpoint, resuming
 from groc.compute import Group, Policy
 from groc.config import Config
 from groc.corpus import Ids, Text
@@ -31,36 +29,12 @@ from groc.nn.prefix import Prefixes, State, detach
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
+from groc.resuming import Position
 from groc.scoring import Scores, score
 
 
 class Interrupted(KeyboardInterrupt):
     """Training was stopped from outside, and its state is saved."""
-
-
-@dataclass
-class Position:
-    """Where training stands: everything but tensors."""
-
-    epoch: int = 0
-    """Epochs finished."""
-    at: int = 0
-    """Words of each stream read in this epoch."""
-    step: int = 0
-    loss_sum: float = 0.0
-    """Of this epoch so far, over all words."""
-    words: int = 0
-    worst_step: float = 0.0
-    """The highest mean loss of a step in this epoch: a spike here is a step that went wrong."""
-    best: float = math.inf
-    """The lowest valid loss."""
-    best_epoch: int = 0
-    seconds: float = 0.0
-    metrics_bytes: int = 0
-    text: str = ""
-    """A hash of the training text."""
-    schedule: dict[str, Any] = field(default_factory=dict)
-    average_steps: int = 0
 
 
 class Trainer:
@@ -97,6 +71,8 @@ class Trainer:
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""
         self.state: State = self._fresh_state()
+        self.losses = torch.zeros(self.streams.shape[1], dtype=torch.float64, device=policy.device)
+        """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
         self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
         self.quiet = quiet or not group.leads
         self.stop = False
@@ -120,17 +96,13 @@ class Trainer:
         progress = Progress(f"epoch {position.epoch + 1}/{self.options.epochs}", length, shown=not self.quiet)
         started, words_before = time.monotonic(), position.words
         saved = started
-        loss_sum = torch.tensor(position.loss_sum, dtype=torch.float64, device=self.policy.device)
-        worst = torch.tensor(position.worst_step, dtype=torch.float64, device=self.policy.device)
 
         def details() -> str:
-            self._read_loss(loss_sum, worst)
-            loss = position.loss_sum / max(position.words, 1)
+            loss = self._mean_losses().mean().item()
             speed = (position.words - words_before) / max(time.monotonic() - started, 1e-9)
             return f"loss {loss:.3f}  perplexity {perplexity(loss):.1f}  {speed:,.0f} words/s"
 
         def pause(interrupted: bool) -> None:
-            self._read_loss(loss_sum, worst)
             position.seconds += time.monotonic() - started
             self.save_state()
             if interrupted:
@@ -138,22 +110,17 @@ class Trainer:
                 raise Interrupted
 
         while position.at < length:
-            words = position.words
-            loss = self.step()
-            loss_sum += loss
-            # Each process sees its own share of the words only.
-            worst = torch.maximum(worst, loss * self.group.size / (position.words - words))
+            self.step()
             progress(position.at, details)
             now = time.monotonic()
             if self.stop or (self.group.size == 1 and now - saved > 60 * self.options.save_minutes):
                 pause(interrupted=self.stop)
                 started, words_before, saved = now, position.words, now
-        self._read_loss(loss_sum, worst)
         position.seconds += time.monotonic() - started
         self._end_epoch(progress)
 
-    def step(self) -> Tensor:
-        """One update of the weights. The summed loss of all words of this process comes back, still on the device."""
+    def step(self) -> None:
+        """One update of the weights. Nothing waits for the device."""
         position, options, length = self.position, self.options, len(self.streams) - 1
         unroll = min(self._unroll(), length - position.at)
         window = self.streams[position.at : position.at + unroll + 1]
@@ -176,7 +143,7 @@ class Trainer:
         position.at += unroll
         position.step += 1
         position.words += unroll * options.batch
-        return losses.detach().sum(dtype=torch.float64)
+        self.losses += losses.detach().view(unroll, -1).sum(0, dtype=torch.float64)
 
     def _embeddings(self) -> Embeddings:
         """Of the whole vocabulary; with sparse updates, most of the time those of the last full update."""
@@ -215,10 +182,12 @@ class Trainer:
         warm = min(1.0, (position.step + 1) / options.warmup) if options.warmup else 1.0
         return options.rate * warm * self.schedule.factor(done)
 
-    def _read_loss(self, loss_sum: Tensor, worst: Tensor) -> None:
-        self.position.loss_sum, self.position.worst_step = float(loss_sum), float(worst)
-        if not math.isfinite(self.position.loss_sum):
+    def _mean_losses(self) -> Tensor:
+        """The mean loss of each stream of this process in this epoch so far."""
+        means = self.losses / max(self.position.words / self.options.batch, 1)
+        if not means.isfinite().all():
             raise self._diverged("the loss is")
+        return means
 
     def _diverged(self, what: str) -> GrocError:
         kept = f"; the last good state is kept in {self.folder}" if (self.folder / checkpoint.STATE).exists() else ""
@@ -229,8 +198,8 @@ class Trainer:
 
     def _end_epoch(self, progress: Progress) -> None:
         position = self.position
-        total = self.group.total(torch.tensor(position.loss_sum, dtype=torch.float64, device=self.policy.device))
-        train_loss = float(total) / position.words
+        losses = torch.cat(self.group.gather(self._mean_losses()))
+        train_loss = losses.mean().item()
         valid_loss = self._valid_loss()
         if not math.isfinite(valid_loss):
             raise self._diverged("the valid loss is")
@@ -247,12 +216,13 @@ class Trainer:
             "valid_loss": valid_loss,
             "valid_perplexity": perplexity(valid_loss),
             "valid_streams": self.options.valid_streams,
-            "worst_step_loss": position.worst_step,
+            "worst_stream_loss": losses.max().item(),
             "rate": rate,
             "seconds": round(position.seconds, 2),
         }
         self.schedule.observe(gained)
-        position.at, position.loss_sum, position.words, position.worst_step = 0, 0.0, 0, 0.0
+        position.at, position.words = 0, 0
+        self.losses.zero_()
         self.state = self._fresh_state()
         if self.group.leads:
             if gained:
@@ -269,11 +239,15 @@ class Trainer:
         if self.averaged:
             self.averaged.swap()
         try:
-            scores = self.score_valid(streams=self.options.valid_streams)
+            progress = Progress("valid text", len(self.valid_ids), shown=not self.quiet)
+            scores = self.score_valid(streams=self.options.valid_streams, progress=progress)
+            progress.close()
         finally:
             if self.averaged:
                 self.averaged.swap()
-        return -float(scores.log_prob.mean())
+        # All processes must agree on whether something was gained, to the last bit: the first one's figure counts.
+        loss = -float(scores.log_prob.mean()) if self.group.leads else 0.0
+        return self.group.total(torch.tensor(loss, dtype=torch.float64, device=self.policy.device)).item()
 
     def score_valid(self, streams: int, progress: Callable[[int], None] = lambda done: None) -> Scores:
         """Score the valid text with the weights of the moment."""
@@ -299,86 +273,14 @@ class Trainer:
 
     def save_state(self) -> None:
         """Everything needed to go on, in one file that replaces the last one in one step."""
-        position = self.position
+        self._mean_losses()
         if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
             raise self._diverged("weights are")
-        position.schedule = self.schedule.state()
-        position.average_steps = self.averaged.steps if self.averaged else 0
-        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for i, values in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{i}.{name}": value for name, value in values.items()}
-        for i, layer in enumerate(self.state):
-            for name, tensor in zip(("hidden", "cell"), layer, strict=True):
-                tensors[f"state.{i}.{name}"] = torch.cat(self.group.gather(tensor), 1)
-        if self.averaged:
-            tensors |= {f"average.{name}": tensor for name, tensor in self.averaged.state().items()}
-        if self.frozen:  # copies: the parts of a tied model's embeddings are one and the same tensor
-            tensors |= {f"frozen.{name}": getattr(self.frozen, name).clone() for name in ("input", "output", "bias")}
-        tensors["random.draws"] = self.draws.get_state()
-        for name, source in self._random_states().items():
-            gathered = self.group.gather(source.to(self.policy.device))
-            tensors |= {f"random.{name}.{rank}": value for rank, value in enumerate(gathered)}
-        if self.group.leads:
-            metadata = {"format": str(checkpoint.FORMAT), "position": json.dumps(position.__dict__)}
-            checkpoint.write_tensors(self.folder / checkpoint.STATE, tensors, metadata)
-        self.group.wait()
+        resuming.save(self)
 
     def restore(self) -> None:
         """Go on from the state in the run folder."""
-        path = self.folder / checkpoint.STATE
-        if not path.is_file():
-            raise GrocError(
-                f"{self.folder} has no {checkpoint.STATE} to resume from: delete the folder or choose another --out, "
-                "and start without --resume."
-            )
-        tensors, metadata = checkpoint.read_tensors(path)
-        try:
-            position = Position(**json.loads(metadata["position"]))
-            if position.text != self.position.text:
-                raise GrocError(
-                    f"The run in {self.folder} was started with another training text: resume it with that."
-                )
-            if tensors["state.0.hidden"].shape[1] != self.options.batch:
-                raise ValueError
-            self.position = position
-            self.model.load_state_dict(_below(tensors, "model"))
-            self._restore_optimiser(_below(tensors, "optimiser"))
-            columns = slice(self.group.rank * self.streams.shape[1], (self.group.rank + 1) * self.streams.shape[1])
-            device = self.policy.device
-            self.state = tuple(
-                (
-                    tensors[f"state.{i}.hidden"][:, columns].contiguous().to(device),
-                    tensors[f"state.{i}.cell"][:, columns].contiguous().to(device),
-                )
-                for i in range(len(self.state))
-            )
-            if self.averaged:
-                self.averaged.restore(_below(tensors, "average"), self.position.average_steps)
-            if frozen := _below(tensors, "frozen"):
-                self.frozen = Embeddings(**{name: tensor.to(device) for name, tensor in frozen.items()})
-            self.draws.set_state(tensors["random.draws"])
-            torch.set_rng_state(tensors[f"random.cpu.{self.group.rank}"])
-            if device.type == "cuda" and f"random.cuda.{self.group.rank}" in tensors:
-                torch.cuda.set_rng_state(tensors[f"random.cuda.{self.group.rank}"], device)
-        except (KeyError, RuntimeError, TypeError, ValueError):
-            raise GrocError(
-                f"The state in {self.folder} does not fit this model or this number of processes: "
-                "resume with the settings the run was started with."
-            ) from None
-        self.schedule.restore(self.position.schedule)
-
-    def _random_states(self) -> dict[str, Tensor]:
-        states = {"cpu": torch.get_rng_state()}
-        if self.policy.device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(self.policy.device)
-        return states
-
-    def _restore_optimiser(self, tensors: dict[str, Tensor]) -> None:
-        state: dict[int, dict[str, Tensor]] = {}
-        for key, tensor in tensors.items():
-            number, _, name = key.partition(".")
-            state.setdefault(int(number), {})[name] = tensor
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        resuming.restore(self)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -420,9 +322,3 @@ def _streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:
     streams = stream[starts + torch.arange(length + 1)[:, None]]  # [length + 1, batch]; streams overlap by one word
     share = batch // group.size
     return streams[:, group.rank * share : (group.rank + 1) * share].contiguous()
-
-
-def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix + "."): tensor for name, tensor in tensors.items() if name.startswith(prefix + ".")
-    }

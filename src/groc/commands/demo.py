@@ -12,7 +12,7 @@ from groc import checkpoint
 from groc.commands.evaluate import choose_vocabulary
 from groc.commands.train import run
 from groc.compute import Group, choose
-from groc.config import Config, load_recipe
+from groc.config import Config
 from groc.corpus import Corpus, Text
 from groc.demo import corpora, newcomers, plot
 from groc.demo.figures import Contestant, Domain, Figures, Newcomer, kindest_perplexity
@@ -24,6 +24,7 @@ from groc.lexicon.install import install
 from groc.lexicon.locate import find_folder
 from groc.model import LanguageModel
 from groc.progress import Progress
+from groc.recipe import load_recipe
 from groc.scoring import Scores, score
 
 RECIPE = "tiny"

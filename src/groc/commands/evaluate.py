@@ -32,7 +32,9 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, re
         "run": run,
         "text": text.name,
         "vocabulary_kind": vocabulary,
+        "oov_share": summary["oov_share"] + text.outside(words) / len(text),
         "read_as_unk": text.outside(words),
+        "lexicon_warning": loaded.warning if words is not model.trained else "",
         "uniform_mixed_in": 1 - model.uniform if model.forms.unscored is not None else 0.0,
         "protocol": "strict: one stream, state carried, every token",
     }
@@ -43,6 +45,8 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, re
         return
     print(f"{run} on {text.name}")
     print(describe(summary))
+    if summary["lexicon_warning"]:
+        print(f"\n{summary['lexicon_warning']}")
     if summary["read_as_unk"]:
         print(f"\n{summary['read_as_unk']:,} tokens are not in the vocabulary and were read and scored as <unk>.")
     if summary["uniform_mixed_in"]:

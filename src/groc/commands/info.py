@@ -10,11 +10,11 @@ from typing import Any
 from torch import nn
 
 from groc import checkpoint
-from groc.config import load_recipe, recipe_names, variant_names
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Empty
 from groc.model import LanguageModel, build
+from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import table
 
 

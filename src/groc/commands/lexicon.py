@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
+from groc.config import Config
 from groc.errors import GrocError
-from groc.lexicon import Entry, Glossary, Lexicon, Sense, WordNet
+from groc.lexicon import Entry, Sense
 from groc.lexicon import install as installer
+from groc.model import build_lexicon
 from groc.rules import Selected, rules_named
 
 _PARTS_OF_SPEECH = {"n": "noun", "v": "verb", "a": "adjective", "r": "adverb"}
@@ -22,17 +23,13 @@ def install() -> None:
 
 def show(word: str, lexicon_path: str | None, rules: str, as_json: bool) -> None:
     """Print the word's entry, and which of its words the rules choose as relations and definition."""
-    entry = _open(lexicon_path).entry(word)
+    config = Config().replace({"forms.lexicon": lexicon_path or "wordnet"})
+    entry = build_lexicon(config).entry(word)
     if entry is None:
         raise GrocError(f"The lexicon has no entry for {word!r}: check the spelling, or give it one in a glossary.")
-    selected = rules_named(rules).select(word, entry)
-    print(_as_json(word, entry, rules, selected) if as_json else _for_a_person(word, entry, rules, selected))
-
-
-def _open(path: str | None) -> Lexicon:
-    if path is not None and Path(path).is_file():
-        return Glossary.read(path)
-    return WordNet.find(path)
+    chosen = rules_named(rules).select(word, entry)
+    told = Selected(chosen.relations[: config.forms.relations], chosen.definition[: config.forms.definition])
+    print(_as_json(word, entry, rules, told) if as_json else _for_a_person(word, entry, rules, told))
 
 
 def _as_json(word: str, entry: Entry, rules: str, selected: Selected) -> str:
@@ -43,7 +40,7 @@ def _as_json(word: str, entry: Entry, rules: str, selected: Selected) -> str:
 def _for_a_person(word: str, entry: Entry, rules: str, selected: Selected) -> str:
     blocks = [f"{word}: {len(entry.senses)} {'sense' if len(entry.senses) == 1 else 'senses'}"]
     blocks += [_sense_lines(number, sense) for number, sense in enumerate(entry.senses, 1)]
-    blocks.append(f"By the rules {rules!r}:")
+    blocks.append(f"What the model is told, by the rules {rules!r}:")
     blocks.append(f"    relations   {' '.join(selected.relations) or '(none)'}")
     blocks.append(f"    definition  {' '.join(selected.definition) or '(none)'}")
     return "\n".join(blocks)

@@ -12,11 +12,12 @@ import torch
 
 from groc import checkpoint
 from groc.compute import Group, choose
-from groc.config import Config, load_recipe
+from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.model import build
 from groc.progress import Progress
+from groc.recipe import load_recipe
 from groc.report import summarise, to_json
 from groc.results import RESULT, write_result
 from groc.training import Interrupted, Trainer

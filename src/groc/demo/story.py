@@ -12,7 +12,7 @@ from groc.report import table
 
 WIDTH = 118
 EQUAL = 0.01
-"""Perplexities closer than this are called equal: another seed moves them as much."""
+"""Perplexities closer than this are called equal."""
 
 
 def setting(figures: Figures) -> str:
@@ -20,7 +20,7 @@ def setting(figures: Figures) -> str:
     home, away = figures.groc.home, figures.groc.away
     return textwrap.fill(
         f"Both models were trained on {figures.training_tokens:,} tokens of WordNet's usage examples "
-        f"({figures.training_words:,} words) and read, one stream and every token, {home.tokens:,} tokens of other "
+        f"(only those of common words: {figures.training_words:,} words) and read, one stream and every token, {home.tokens:,} tokens of other "
         f"usage examples and {away.tokens:,} tokens of docstrings, with those texts' own words added to the vocabulary "
         f"({home.vocabulary:,} and {away.vocabulary:,} words).",
         WIDTH,

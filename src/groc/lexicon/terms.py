@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from groc.errors import GrocError
 
+WHITE_SPACE = " \t\n\r\v\f"
+"""Of ASCII alone, as in texts: a no-break space can be a word."""
+
 
 class Term(NamedTuple):
     """One term. The names of its fields are the keys and columns of the files."""
@@ -21,9 +24,9 @@ class Term(NamedTuple):
 
     def problem(self) -> str:
         """Why the term cannot be used; empty if it can."""
-        if not self.word.strip():
+        if not self.word.strip(WHITE_SPACE):
             return "its word is empty"
-        if not all(word.strip() for word in self.related):
+        if not all(word.strip(WHITE_SPACE) for word in self.related):
             return "one of its related words is empty"
         try:
             "".join((self.word, self.definition, *self.related)).encode()

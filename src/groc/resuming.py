@@ -1,0 +1,136 @@
+"""The state of a training run on disk: written so that a stopped run goes on as if it had never been stopped."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from groc import checkpoint
+from groc.errors import GrocError
+from groc.nn.input import Embeddings
+
+if TYPE_CHECKING:
+    from groc.training import Trainer
+
+
+@dataclass
+class Position:
+    """Where training stands: everything but tensors."""
+
+    text: str
+    """A hash of the training text."""
+    epoch: int = 0
+    """Epochs finished."""
+    at: int = 0
+    """Words of each stream read in this epoch."""
+    words: int = 0
+    """Words of all streams read in this epoch."""
+    step: int = 0
+    best: float = math.inf
+    """The lowest valid loss."""
+    best_epoch: int = 0
+    seconds: float = 0.0
+    metrics_bytes: int = 0
+    average_steps: int = 0
+    schedule: dict[str, Any] = field(default_factory=dict)
+
+
+def save(trainer: Trainer) -> None:
+    """Replace the state in the run folder, in one step. Every process takes part, the first one writes."""
+    group, position = trainer.group, trainer.position
+    position.schedule = trainer.schedule.state()
+    position.average_steps = trainer.averaged.steps if trainer.averaged else 0
+    tensors = {f"model.{name}": tensor for name, tensor in trainer.model.state_dict().items()}
+    for i, values in trainer.optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{i}.{name}": value for name, value in values.items()}
+    for i, layer in enumerate(trainer.state):
+        for name, tensor in zip(("hidden", "cell"), layer, strict=True):
+            tensors[f"state.{i}.{name}"] = torch.cat(group.gather(tensor), 1)
+    tensors["losses"] = torch.cat(group.gather(trainer.losses))
+    if trainer.averaged:
+        tensors |= {f"average.{name}": tensor for name, tensor in trainer.averaged.state().items()}
+    if trainer.frozen:  # copies: the parts of a tied model's embeddings are one and the same tensor
+        tensors |= {f"frozen.{name}": tensor.clone() for name, tensor in vars(trainer.frozen).items()}
+    tensors["random.draws"] = trainer.draws.get_state()
+    for name, source in _random_states(trainer).items():
+        everyones = group.gather(source.to(trainer.policy.device))
+        tensors |= {f"random.{name}.{rank}": state for rank, state in enumerate(everyones)}
+    if group.leads:
+        metadata = {"format": str(checkpoint.FORMAT), "position": json.dumps(asdict(position))}
+        checkpoint.write_tensors(trainer.folder / checkpoint.STATE, tensors, metadata)
+    group.wait()
+
+
+def restore(trainer: Trainer) -> None:
+    """Put a fresh trainer where the state in its run folder left off."""
+    folder = trainer.folder
+    if not (folder / checkpoint.STATE).is_file():
+        raise GrocError(
+            f"{folder} has no {checkpoint.STATE} to resume from: delete the folder or choose another --out, "
+            "and start without --resume."
+        )
+    tensors, metadata = checkpoint.read_tensors(folder / checkpoint.STATE)
+    try:
+        position = Position(**json.loads(metadata["position"]))
+        if position.text != trainer.position.text:
+            raise GrocError(f"The run in {folder} was started with another training text: resume it with that.")
+        if tensors["state.0.hidden"].shape[1] != trainer.options.batch:
+            raise ValueError
+        trainer.position = position
+        trainer.schedule.restore(position.schedule)
+        _restore_tensors(trainer, tensors)
+    except (KeyError, RuntimeError, TypeError, ValueError):
+        raise GrocError(
+            f"The state in {folder} does not fit this model or this number of processes: "
+            "resume with the settings the run was started with."
+        ) from None
+
+
+def _restore_tensors(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
+    device, rank, streams = trainer.policy.device, trainer.group.rank, trainer.streams.shape[1]
+    mine = slice(rank * streams, (rank + 1) * streams)
+    trainer.model.load_state_dict(_below(tensors, "model"))
+    trainer.optimiser.load_state_dict(
+        {**trainer.optimiser.state_dict(), "state": _by_parameter(_below(tensors, "optimiser"))}
+    )
+    trainer.state = tuple(
+        (
+            tensors[f"state.{i}.hidden"][:, mine].contiguous().to(device),
+            tensors[f"state.{i}.cell"][:, mine].contiguous().to(device),
+        )
+        for i in range(len(trainer.state))
+    )
+    trainer.losses.copy_(tensors["losses"][mine])
+    if trainer.averaged:
+        trainer.averaged.restore(_below(tensors, "average"), trainer.position.average_steps)
+    if frozen := _below(tensors, "frozen"):
+        trainer.frozen = Embeddings(**{name: tensor.to(device) for name, tensor in frozen.items()})
+    trainer.draws.set_state(tensors["random.draws"])
+    torch.set_rng_state(tensors[f"random.cpu.{rank}"])
+    if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
+        torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)
+
+
+def _random_states(trainer: Trainer) -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if trainer.policy.device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(trainer.policy.device)
+    return states
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    start = prefix + "."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+
+def _by_parameter(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = tensor
+    return state

@@ -14,8 +14,8 @@ def main(out: str, *records: str) -> None:
     for path in records:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         epochs = [row["epoch"] for row in record["curve"]]
-        (line,) = axes.plot(epochs, [row["valid_perplexity"] for row in record["curve"]], label=f"{record['name']}, valid")
-        train = [row["train_perplexity"] for row in record["curve"]]
+        valid, train = ([row[f"{split}_perplexity"] for row in record["curve"]] for split in ("valid", "train"))
+        (line,) = axes.plot(epochs, valid, label=f"{record['name']}, valid")
         axes.plot(epochs, train, color=line.get_color(), linestyle=":", label=f"{record['name']}, train (with dropout)")
     axes.set(xlabel="epoch", ylabel="perplexity", yscale="log", title="Learning curves")
     ticks = [50, 70, 100, 150, 200, 300, 500]

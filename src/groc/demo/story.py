@@ -19,10 +19,10 @@ def setting(figures: Figures) -> str:
     """What was trained and tested on what."""
     home, away = figures.groc.home, figures.groc.away
     return textwrap.fill(
-        f"Both models were trained on {figures.training_tokens:,} tokens of WordNet's usage examples "
-        f"(only those of common words: {figures.training_words:,} words) and read, one stream and every token, {home.tokens:,} tokens of other "
-        f"usage examples and {away.tokens:,} tokens of docstrings, with those texts' own words added to the vocabulary "
-        f"({home.vocabulary:,} and {away.vocabulary:,} words).",
+        f"Both models were trained on {figures.training_tokens:,} tokens of WordNet's usage examples (only those of "
+        f"common words: {figures.training_words:,} words) and read, one stream and every token, {home.tokens:,} tokens "
+        f"of other usage examples and {away.tokens:,} tokens of docstrings, with those texts' own words added to the "
+        f"vocabulary ({home.vocabulary:,} and {away.vocabulary:,} words).",
         WIDTH,
     )
 

@@ -232,7 +232,11 @@ def model_card(model: LanguageModel, config: Config, facts: dict[str, Any]) -> s
         f"- trained on: {config.corpus or 'a text that was not named'}",
         f"- forms: {config.forms.rules} rules, lexicon {config.forms.lexicon}"
         + (f", without {' and '.join(config.forms.without)}" if config.forms.without else ""),
-        *(f"- {name.replace('_', ' ')}: {value}" for name, value in facts.items() if not isinstance(value, dict)),
+        *(
+            f"- {name.replace('_', ' ')}: {f'{value:,.2f}' if isinstance(value, float) else f'{value:,}'}"
+            for name, value in facts.items()
+            if isinstance(value, int | float) and not name.endswith("parameters")  # those stand above
+        ),
         "",
         "```python",
         "import groc",

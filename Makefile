@@ -12,6 +12,7 @@ help: ## show this list
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "GroC needs Python 3.11 or newer; set PYTHON=python3.x")'
+	@echo "Setting up $(VENV): this takes a minute or more, most of it for PyTorch."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@

@@ -170,6 +170,20 @@ class TestEval:
         assert snapshot(trained["groc"]) == before
 
 
+class TestInfoForAPerson:
+    def test_a_run(self, run: Run, trained: dict[str, Path]) -> None:
+        for folder in trained.values():
+            status, out, _ = run("info", folder)
+            assert status == 0
+            assert "valid perplexity" in out
+
+    def test_a_recipe_without_a_corpus_shows_settings_and_variants(self, run: Run) -> None:
+        status, out, _ = run("info", "penn")
+        assert status == 0
+        assert "training.rate" in out
+        assert "deep-residual" in out
+
+
 class TestRecords:
     def test_figures_are_added_on_request_and_survive_a_needless_resume(
         self,
@@ -354,7 +368,6 @@ class TestBadCorpus:
 
     def test_none_named(self, run: Run, tmp_path: Path) -> None:
         fails(run, ["train", "tiny", "--out", tmp_path / "run"], "--corpus", watched=[tmp_path])
-        fails(run, ["info", "tiny"], "--corpus", watched=[tmp_path])
 
     def test_too_little_text_for_the_batch(
         self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path

@@ -166,3 +166,9 @@ class TestBadInput:
             packed[len(packed) // 2] ^= 0xFF
         with pytest.raises(GrocError, match="is damaged"):
             read_text(write(tmp_path, bytes(packed), f"train{ending}"))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
+    for name, start in (("with.txt", b"\xef\xbb\xbf"), ("without.txt", b"")):
+        (tmp_path / name).write_bytes(start + b"dog cat\n")
+    assert read_text(tmp_path / "with.txt").types == read_text(tmp_path / "without.txt").types

@@ -86,9 +86,16 @@ class TestDefaultRules:
 
     def test_a_definition_is_its_words_without_punctuation(self) -> None:
         sense = Sense("(of a U.S. mother-in-law's) day; 'night'!", (), (), "n")
-        assert default.select("x", Entry((sense,))).definition == ("of", "a", "U.S", "mother-in-law's", "day", "night")
+        assert default.select("word", Entry((sense,))).definition == (
+            "of",
+            "a",
+            "U.S",
+            "mother-in-law's",
+            "day",
+            "night",
+        )
 
-    @pytest.mark.parametrize("word", ["a", "A", "he", "He", "or", "us", "Us"])
+    @pytest.mark.parametrize("word", ["a", "A", "he", "He", "or", "us", "Us", "N", "x"])
     def test_a_function_word_has_no_sense_of_its_homograph(self, word: str) -> None:
         assert default.select(word, Entry((Sense("an abbreviation", ("letter",), (), "n", 5),))) == Selected()
 

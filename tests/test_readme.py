@@ -1,7 +1,9 @@
 """What the README shows must run."""
 
 import re
+import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import tiny_config
@@ -19,11 +21,22 @@ def test_the_lines_of_python_run(tmp_path: Path, glossary: Glossary, capsys: pyt
     config = tiny_config("groc")
     model = build(config, Vocabulary(["the", "hot", "<eos>"]), glossary)
     checkpoint.save(tmp_path / "run", model, config)
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    exec(code.replace("runs/penn", str(tmp_path / "run")), {})
+    (tmp_path / "glossary.tsv").write_text("tokamak\tring that holds hot plasma\treactor;fusion\n", encoding="utf-8")
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+        exec(
+            code.replace("runs/penn", str(tmp_path / "run")).replace("glossary.tsv", str(tmp_path / "glossary.tsv")),
+            names,
+        )
     rows = capsys.readouterr().out.splitlines()
     assert [row.split()[0] for row in rows] == "the tokamak holds hot plasma <eos>".split()
     assert all(float(row.split()[1]) > 0 for row in rows)
+
+
+def test_the_page_of_settings_is_that_of_the_code() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    page = runpy.run_path(str(docs / "settings.py"))["page"]
+    assert (docs / "settings.md").read_text(encoding="utf-8") == page(), "run python docs/settings.py"
 
 
 def test_every_command_of_the_table_exists() -> None:

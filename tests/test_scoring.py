@@ -12,6 +12,7 @@ from conftest import KINDS, NEW_WORDS, TERMS, TRAIN_WORDS, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
 from groc.nn.input import Embeddings
@@ -124,10 +125,22 @@ class TestMode:
         model = model_of("groc")
         model.set_vocabulary(VOCABULARY)
         model.train()
-        with pytest.raises(IndexError):
-            score(model, np.array([10**6], np.int32))
+
+        def breaking(done: int) -> None:  # noqa: ARG001
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            score(model, np.zeros(3, np.int32), progress=breaking)
         assert model.training
         model.eval()
+
+    @pytest.mark.parametrize("wrong", [-1, 10**6])
+    def test_an_id_outside_the_vocabulary_is_refused(self, wrong: int) -> None:
+        with pytest.raises(GrocError, match="outside the vocabulary"):
+            score(model_of("groc"), [0, wrong])
+
+    def test_no_words_have_no_scores(self) -> None:
+        assert len(score(model_of("groc"), [])) == 0
 
     def test_progress_ends_at_the_number_of_words(self) -> None:
         model = model_of("groc")

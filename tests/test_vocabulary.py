@@ -114,3 +114,13 @@ class TestRefused:
     def test_counts_must_be_as_many_as_words(self) -> None:
         with pytest.raises(GrocError, match="2 words"):
             Vocabulary(["dog", END], [1])
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_words(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbfdog\r\ncat\t3\r\n<eos>\r\n")
+    assert Vocabulary.read(tmp_path / "list.txt").words == ("dog", "cat", END)
+
+
+def test_one_word_is_no_list_of_words() -> None:
+    with pytest.raises(GrocError, match="one word"):
+        Vocabulary([END]).union("dog")

@@ -146,7 +146,11 @@ def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexico
         raise GrocError(
             f"The weights in {folder} do not fit its config.json: the folder mixes files of different models."
         ) from None
-    return Checkpoint(model.to(device).eval(), config, document["facts"], warning)
+    try:
+        model.to(device)
+    except (RuntimeError, AssertionError):
+        raise GrocError(f"The device {device!r} is not there: use 'cpu', or a GPU that this machine has.") from None
+    return Checkpoint(model.eval(), config, document["facts"], warning)
 
 
 def _lexicon_of_training(config: Config, fingerprint: str | None) -> tuple[Lexicon, str]:

@@ -24,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.settings = [argument for argument in rest if "=" in argument and not argument.startswith("-")]
     if strangers := [a for a in rest if a not in options.settings or not getattr(options, "takes_settings", False)]:
         parser.error(f"unrecognized arguments: {' '.join(strangers)}")
+    if sys.stderr.isatty() and options.command != "lexicon":
+        print("groc: loading PyTorch ...", file=sys.stderr)  # the import alone takes seconds
     try:
         options.run(options)
     except GrocError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import json
@@ -9,7 +10,7 @@ import lzma
 import shutil
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,8 +65,8 @@ class Text:
             )
         return ids
 
-    def outside(self, vocabulary: Vocabulary) -> int:
-        """How many tokens are not in the vocabulary."""
+    def outside(self, vocabulary: Container[str]) -> int:
+        """How many tokens are not among these words."""
         return sum(count for word, count in self.type_counts.items() if word not in vocabulary)
 
 
@@ -157,8 +158,8 @@ def _lines(path: Path) -> Iterator[bytes]:
     progress = Progress(f"reading {path.name}", path.stat().st_size)
     try:
         with open(path, "rb") as raw, _unpacked(raw, path.suffix) as handle:
-            for line in handle:
-                yield line
+            for number, line in enumerate(handle):
+                yield line if number else line.removeprefix(codecs.BOM_UTF8)
                 progress(raw.tell())
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise GrocError(f"{path} is damaged ({error}): fetch or compress it again.") from None

@@ -32,6 +32,7 @@ def write_together(writers: Mapping[Path, Writer]) -> None:
             with explained(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 writers[path](temporary)
+                temporary.chmod(0o666 & ~_umask())  # some libraries write files that their owner alone may read
                 _flush(temporary)
         for path, temporary in temporaries.items():
             with explained(path):
@@ -77,6 +78,12 @@ def replace_folder(target: Path) -> Iterator[Path]:
                     raise
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)  # the only way to ask for it is to set it
+    os.umask(mask)
+    return mask
 
 
 def _flush(path: Path) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from groc import config as settings
+from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
 from groc.lexicon import Chain, Coverage, Empty, Glossary, Lexicon, Without, WordNet
 from groc.nn import output as outputs
@@ -55,13 +56,15 @@ class LanguageModel(nn.Module):
 
     def set_vocabulary(self, vocabulary: Vocabulary, *, grow: bool = False) -> None:
         """Use this vocabulary from now on. `grow` gives a closed model random rows for its new words."""
+        if not isinstance(vocabulary, Vocabulary):
+            raise GrocError("A model takes a Vocabulary: write model.vocabulary.union(words) to add words to its own.")
         device = self.device
         if grow and not self.is_open:
             grown = self.trained.union(vocabulary)
             _grow(self, len(grown) - len(self.trained))
             self.trained = grown
-        self.vocabulary = vocabulary
         self.forms = self.prepare(vocabulary).to(device)
+        self.vocabulary = vocabulary
 
     @contextmanager
     def using(self, vocabulary: Vocabulary, forms: PreparedForms) -> Iterator[None]:

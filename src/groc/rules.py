@@ -99,6 +99,8 @@ def _possible(word: str, sense: Sense) -> bool:
     if sense.part_of_speech == "" or (len(word) > 1 and word.isupper()):  # a glossary means what it says; US is no "us"
         return True
     lower = word.lower()
+    if len(lower) == 1:  # letters, and what they stand for: N is nitrogen, but in a text a number or a name
+        return False
     return lower not in NO_SENSE and not (lower in NO_NOUN and sense.part_of_speech == "n")
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from groc.compute import full_float32
+from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.nn.prefix import State
 from groc.vocabulary import Vocabulary
@@ -50,7 +51,7 @@ class Scores:
 @full_float32()
 def score(
     model: LanguageModel,
-    ids: npt.NDArray[np.int32],
+    ids: npt.ArrayLike,
     *,
     streams: int = 1,
     unroll: int = UNROLL,
@@ -62,6 +63,11 @@ def score(
     With more, the text is cut into that many pieces that are read side by side, each from a fresh state: faster, and
     slightly worse for the words at the seams. No word is dropped in either case.
     """
+    ids = np.asarray(ids, np.int32)
+    if not len(ids):
+        return Scores(model.vocabulary, ids, np.zeros(0))
+    if ids.min() < 0 or ids.max() >= len(model.vocabulary):
+        raise GrocError("A word's id lies outside the vocabulary: take ids from model.vocabulary.index.")
     was_training = model.training
     model.eval()
     try:
@@ -81,6 +87,6 @@ def score(
             log_probs.append(model.log_prob(embeddings, flat, targets[window].flatten()).view(-1, streams))
             progress(min((start + unroll) * streams, len(ids)))
         scored = torch.cat(log_probs).T.flatten()[: len(ids)]
-        return Scores(model.vocabulary, np.asarray(ids), scored.double().cpu().numpy())
+        return Scores(model.vocabulary, ids, scored.double().cpu().numpy())
     finally:
         model.train(was_training)

@@ -201,8 +201,8 @@ class Trainer:
         losses = torch.cat(self.group.gather(self._mean_losses()))
         train_loss = losses.mean().item()
         valid_loss = self._valid_loss()
-        if not math.isfinite(valid_loss):
-            raise self._diverged("the valid loss is")
+        if not math.isfinite(perplexity(valid_loss)):
+            raise self._diverged("the valid perplexity is")
         gained = valid_loss < position.best
         rate = self._rate()
         position.epoch += 1

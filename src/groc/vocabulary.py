@@ -54,7 +54,7 @@ class Vocabulary:
         """One word a line, optionally with a tab and its training count; `<eos>` is added if it is missing."""
         words, counts = [], []
         try:
-            lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+            lines = path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
         except OSError as error:
             raise GrocError(f"The vocabulary {path} cannot be read ({error.strerror}): check the path.") from None
         except UnicodeDecodeError as error:
@@ -63,6 +63,8 @@ class Vocabulary:
             ) from None
         for number, line in enumerate(lines, 1):
             word, tab, count = line.removesuffix("\r").partition("\t")
+            if not word:
+                raise GrocError(f"{path}, line {number} is empty where a word belongs: remove the line.")
             if tab and not count.strip().isdecimal():
                 raise GrocError(f"{path}, line {number}: {count!r} is not a count; write the word, a tab and a number.")
             words.append(word)
@@ -81,8 +83,14 @@ class Vocabulary:
 
     def union(self, words: Iterable[str]) -> Vocabulary:
         """This vocabulary with more words behind it, each once, with no training count. Old ids stay as they are."""
+        if isinstance(words, str):
+            raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
         new = [word for word in dict.fromkeys(words) if word not in self.index]
         return Vocabulary((*self.words, *new), [*self.counts.tolist(), *[0] * len(new)]) if new else self
+
+    def seen(self) -> set[str]:
+        """The words that training had."""
+        return {word for word, count in zip(self.words, self.counts.tolist(), strict=True) if count}
 
     @property
     def end(self) -> int:

@@ -32,7 +32,8 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, re
         "run": run,
         "text": text.name,
         "vocabulary_kind": vocabulary,
-        "oov_share": summary["oov_share"] + text.outside(words) / len(text),
+        # By the words of the text, whatever they were read as.
+        "oov_share": text.outside(model.trained.seen()) / len(text),
         "read_as_unk": text.outside(words),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
         "uniform_mixed_in": 1 - model.uniform if model.forms.unscored is not None else 0.0,
@@ -48,7 +49,11 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, re
     if summary["lexicon_warning"]:
         print(f"\n{summary['lexicon_warning']}")
     if summary["read_as_unk"]:
-        print(f"\n{summary['read_as_unk']:,} tokens are not in the vocabulary and were read and scored as <unk>.")
+        share = summary["read_as_unk"] / len(text)
+        print(
+            f"\n{summary['read_as_unk']:,} tokens ({share:.1%}) are not in the vocabulary: they "
+            "were read and scored as <unk>, so this perplexity is no match for one over more words."
+        )
     if summary["uniform_mixed_in"]:
         print(
             f"\nThe model has no parameters for the words it never saw: {summary['uniform_mixed_in']:.0%} of the "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,52 +9,71 @@ from typing import Any
 from torch import nn
 
 from groc import checkpoint
+from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Empty
 from groc.model import LanguageModel, build
-from groc.recipe import load_recipe, recipe_names, variant_names
-from groc.report import table
+from groc.recipe import load_recipe, variant_names
+from groc.report import table, to_json
 
 
 def info(target: str, variant: str | None, assignments: Sequence[str], corpus: str | None, as_json: bool) -> None:
-    facts: dict[str, Any]
+    summary: dict[str, Any]
     if (Path(target) / checkpoint.CONFIG).is_file():
         if variant or assignments or corpus:
             raise GrocError(
                 f"{target} is a trained run: its settings are fixed, so give no variant, setting or corpus."
             )
         loaded = checkpoint.load(target, lexicon=Empty())
-        model, config, facts = loaded.model, loaded.config, loaded.facts
+        summary = {**_sizes(loaded.model), "facts": loaded.facts, "config": loaded.config.to_dict()}
     else:
-        config, facts = load_recipe(target, variant, assignments), {}
-        if not (corpus or config.corpus):
-            names = ", ".join(recipe_names())
-            raise GrocError(f"The size of some models depends on their words: give --corpus DIR. Recipes: {names}.")
-        # Sizes do not depend on what the lexicon says, so none is needed.
-        model = build(config, Corpus(corpus or config.corpus).vocabulary(), Empty(), calibrate=False)
-    summary = {
-        "name": config.name,
+        config = load_recipe(target, variant, assignments)
+        if corpus := corpus or config.corpus:
+            # Sizes do not depend on what the lexicon says, so none is needed.
+            sizes = _sizes(build(config, Corpus(corpus).vocabulary(), Empty(), calibrate=False))
+        else:
+            sizes = {}
+        summary = {**sizes, "variants": variant_names(target), "config": config.to_dict()}
+    summary["name"] = summary["config"]["name"]
+    print(to_json(summary) if as_json else _for_a_person(summary))
+
+
+def _sizes(model: LanguageModel) -> dict[str, Any]:
+    return {
         "parameters": model.parameter_count(),
         "vocabulary_parameters": model.vocabulary_parameter_count(),
         "parts": _parts(model),
         "vocabulary": len(model.trained),
         "open": model.is_open,
-        "facts": facts,
-        "config": config.to_dict(),
     }
-    if as_json:
-        print(json.dumps(summary))
-        return
-    print(
-        f"{config.name}: {summary['parameters']:,} parameters, {summary['vocabulary_parameters']:,} of them belong to "
-        f"single words ({'open' if model.is_open else 'closed'} vocabulary); {len(model.trained):,} words"
-    )
-    print(table(["part", "parameters"], [[name, f"{size:,}"] for name, size in _parts(model).items()]))
-    if facts:
-        print(table(["fact", "value"], [[name.replace("_", " "), str(value)] for name, value in facts.items()]))
-    elif variants := variant_names(target):
-        print(f"variants: {', '.join(variants)}")
+
+
+def _for_a_person(summary: dict[str, Any]) -> str:
+    blocks = []
+    if "parameters" in summary:
+        kind = "open" if summary["open"] else "closed"
+        blocks += [
+            f"{summary['name']}: {summary['parameters']:,} parameters, {summary['vocabulary_parameters']:,} of them belong "
+            f"to single words ({kind} vocabulary); {summary['vocabulary']:,} words",
+            table(["part", "parameters"], [[part, f"{size:,}"] for part, size in summary["parts"].items()]),
+        ]
+    else:
+        blocks.append(
+            f"{summary['name']}: give --corpus DIR to see its size, which depends on the words for some models."
+        )
+    settings = Config.from_dict(summary["config"]).flat().items()
+    blocks.append(table(["setting", "value"], [[key, _shown(value)] for key, value in settings if key != "name"]))
+    if summary.get("facts"):
+        facts = [[fact.replace("_", " "), _shown(value)] for fact, value in summary["facts"].items()]
+        blocks.append(table(["fact", "value"], facts))
+    if summary.get("variants"):
+        blocks.append(f"variants: {', '.join(summary['variants'])}")
+    return "\n".join(blocks)
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _parts(model: LanguageModel) -> dict[str, int]:

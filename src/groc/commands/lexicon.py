@@ -48,7 +48,7 @@ def _for_a_person(word: str, entry: Entry, rules: str, selected: Selected) -> st
 
 def _sense_lines(number: int, sense: Sense) -> str:
     notes = [_PARTS_OF_SPEECH[sense.part_of_speech]] if sense.part_of_speech else []
-    notes += [f"seen {sense.count} times"] if sense.count else []
+    notes += [f"seen {sense.count} {'time' if sense.count == 1 else 'times'}"] if sense.count else []
     head = f"{number:3}. " + (f"({', '.join(notes)}) " if notes else "") + sense.definition
     lines = [head.rstrip()]
     if sense.synonyms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,13 +37,15 @@ def train(
     as_json: bool,
 ) -> None:
     config = load_recipe(recipe, variant, assignments)
+    folder = Path(out) if out else Path("runs") / config.name.replace("/", "-")
+    if resume and not corpus:
+        corpus = checkpoint.load_config(folder).corpus
     if corpus:
         config = config.replace({"corpus": corpus})
     if not config.corpus:
         raise GrocError(
             f"The recipe {recipe} needs a corpus: give --corpus DIR, a folder with train.txt, valid.txt and test.txt."
         )
-    folder = Path(out) if out else Path("runs") / config.name.replace("/", "-")
     group = Group()
     try:
         figures = run(config, folder, resume, group)
@@ -57,7 +60,7 @@ def train(
             print(
                 f"{folder}: valid perplexity {figures['valid_perplexity']:.2f} (strict: one stream, every token) after "
                 f"epoch {figures['best_epoch']}, {figures['parameters']:,} parameters. "
-                f"Next: groc eval {folder} {config.corpus}"
+                f"Next: groc eval {shlex.quote(str(folder))} {shlex.quote(config.corpus)}"
             )
     group.close()
 

@@ -53,9 +53,10 @@ def _for_a_person(summary: dict[str, Any]) -> str:
     blocks = []
     if "parameters" in summary:
         kind = "open" if summary["open"] else "closed"
+        own = summary["vocabulary_parameters"]
         blocks += [
-            f"{summary['name']}: {summary['parameters']:,} parameters, {summary['vocabulary_parameters']:,} of them belong "
-            f"to single words ({kind} vocabulary); {summary['vocabulary']:,} words",
+            f"{summary['name']}: {summary['parameters']:,} parameters, {own:,} of them belong to single words "
+            f"({kind} vocabulary); {summary['vocabulary']:,} words",
             table(["part", "parameters"], [[part, f"{size:,}"] for part, size in summary["parts"].items()]),
         ]
     else:

@@ -133,12 +133,13 @@ def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexico
                 "model, so copy the folder again."
             )
     weights = read_tensors(folder / WEIGHTS)[0]
-    if stored is not None and lexicon is None:
-        lexicon, warning = _lexicon_of_training(config, document.get("lexicon"))
-    else:
-        warning = ""
+    warning = ""
+    if stored is not None:
+        if lexicon is None:
+            lexicon, warning = _lexicon_of_training(config, document.get("lexicon"))
+        lexicon = Chain(stored, lexicon)
     random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
-    model = build(config, vocabulary, Chain(stored, lexicon) if stored and lexicon else None, calibrate=False)
+    model = build(config, vocabulary, lexicon, calibrate=False)
     torch.set_rng_state(random_state)
     try:
         model.load_state_dict(weights)

@@ -33,8 +33,10 @@ class Policy:
 
     def compiled(self, function: Function) -> Function:
         """The function, compiled if the policy says so (and left as it is where a machine has no compiler)."""
+        if not self.compile:
+            return function
         torch._dynamo.config.suppress_errors = True
-        return cast(Function, torch.compile(function, dynamic=False)) if self.compile else function
+        return cast(Function, torch.compile(function, dynamic=False))
 
     def describe(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"

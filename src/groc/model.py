@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from groc import config as settings
 from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
-from groc.lexicon import Chain, Coverage, Empty, Glossary, Lexicon, Without, WordNet
+from groc.lexicon import Coverage, Empty, Glossary, Lexicon, Without, WordNet
 from groc.nn import output as outputs
 from groc.nn import softmax
 from groc.nn.dropout import SharedDropout
@@ -234,8 +234,8 @@ def _surface(config: settings.Config) -> Surface:
     return HashedNgrams(dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram)
 
 
-def build_lexicon(config: settings.Config, stored: Lexicon | None = None) -> Lexicon:
-    """The lexicon that the settings name; what a checkpoint has stored comes before it."""
+def build_lexicon(config: settings.Config) -> Lexicon:
+    """The lexicon that the settings name."""
     part = config.forms
     lexicon: Lexicon
     if part.lexicon == "none":
@@ -250,4 +250,4 @@ def build_lexicon(config: settings.Config, stored: Lexicon | None = None) -> Lex
         lexicon = Coverage(lexicon, part.coverage, part.coverage_seed)
     if part.without:
         lexicon = Without(lexicon, relations="relations" in part.without, definitions="definitions" in part.without)
-    return lexicon if stored is None else Chain(stored, lexicon)
+    return lexicon

@@ -20,7 +20,7 @@ import torch
 from groc.compute import Group, choose
 from groc.corpus import Corpus
 from groc.lexicon import Glossary
-from groc.model import build
+from groc.building import build
 from groc.recipe import load_recipe
 from groc.report import table
 from groc.training import Trainer

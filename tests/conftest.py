@@ -17,12 +17,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from groc.building import build
 from groc.config import CHOICES, Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Glossary, Lexicon
 from groc.lexicon.locate import find_folder
-from groc.model import LanguageModel, build
+from groc.model import LanguageModel
 from groc.vocabulary import Vocabulary
 
 settings.register_profile(

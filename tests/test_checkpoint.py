@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 import groc
 from groc import checkpoint
+from groc.building import build
 from groc.errors import GrocError
 from groc.lexicon import Entry, Glossary, Sense
-from groc.model import LanguageModel, build
+from groc.model import LanguageModel
 from groc.scoring import score
 from groc.vocabulary import END, Vocabulary
 

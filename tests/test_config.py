@@ -11,10 +11,10 @@ from conftest import KINDS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groc.building import build
 from groc.config import Config, known_keys
 from groc.errors import GrocError
 from groc.lexicon import Glossary
-from groc.model import build
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.vocabulary import Vocabulary
 

@@ -15,6 +15,7 @@ import torch
 from mini_wordnet import build as build_wordnet
 
 from groc import checkpoint
+from groc.building import build
 from groc.commands import demo as command
 from groc.corpus import Corpus, read_text
 from groc.demo import corpora, newcomers
@@ -23,7 +24,7 @@ from groc.demo.newcomers import Guess, NewWord
 from groc.demo.story import WIDTH, comparison, conclusion, introduction, setting, verdict
 from groc.errors import GrocError
 from groc.lexicon import Glossary, WordNet
-from groc.model import LanguageModel, build
+from groc.model import LanguageModel
 from groc.recipe import load_recipe
 from groc.scoring import Scores, score
 from groc.vocabulary import Vocabulary

@@ -180,7 +180,7 @@ class TestNewWords:
         model = tiny_model(kind, "cnn", vocabulary, glossary)
         before = parameters(model)
         with torch.no_grad():
-            own = torch.softmax(softmax.logits(prefixes := some_prefixes(model), model.embed()), -1)
+            own = torch.softmax(model.embed().logits(prefixes := some_prefixes(model)), -1)
             union = vocabulary.union(NEW_WORDS)
             model.set_vocabulary(union)
             mixed = model.log_probs(model.embed(), prefixes).exp()

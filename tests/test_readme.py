@@ -9,9 +9,9 @@ import pytest
 from conftest import tiny_config
 
 from groc import checkpoint
+from groc.building import build
 from groc.cli import build_parser
 from groc.lexicon import Glossary
-from groc.model import build
 from groc.vocabulary import Vocabulary
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

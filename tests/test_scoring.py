@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.nn.input import Embeddings
+from groc.nn.embeddings import Embeddings
 from groc.report import BINS, describe, summarise
 from groc.scoring import Scores, score
 from groc.vocabulary import END, Vocabulary

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from groc import checkpoint
+from groc.building import build
 from groc.compute import Group, choose
 from groc.config import Config, Training
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Glossary
-from groc.model import build
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
 from groc.training import Interrupted, Trainer, _streams
 from groc.vocabulary import Vocabulary

@@ -23,11 +23,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from groc.building import USES_LEXICON, build, build_lexicon
 from groc.config import Config
 from groc.errors import GrocError
 from groc.files import Writer, text_writer, write_atomically, write_together
 from groc.lexicon import Chain, Empty, Glossary, Lexicon
-from groc.model import USES_LEXICON, LanguageModel, build, build_lexicon
+from groc.model import LanguageModel
 from groc.nn.input import AdaptiveInput, GroundedInput
 from groc.report import to_json
 from groc.vocabulary import Vocabulary
@@ -99,7 +100,9 @@ def _facts_files(folder: Path, model: LanguageModel, config: Config, facts: dict
 
 def _lexicon_for_new_words(model: LanguageModel) -> Lexicon:
     lexicon = model.compiler.lexicon
-    return lexicon.lexicons[-1] if isinstance(lexicon, Chain) else lexicon  # of a loaded model: behind what is stored
+    while isinstance(lexicon, Chain):  # in front of it: what was taught, what is stored with a loaded model
+        lexicon = lexicon.lexicons[-1]
+    return lexicon
 
 
 def used_entries(model: LanguageModel) -> Glossary | None:

@@ -31,6 +31,14 @@ class Forms:
     coverage: float = 1.0
     """The share of words that keep their lexicon entry."""
     coverage_seed: int = 0
+    glossary: str = ""
+    """The path of a glossary that is asked before the lexicon; empty: none."""
+    surface_dropout: float = 0.0
+    """The share of words whose characters are left out in a training step, of those with an entry."""
+    relations_dropout: float = 0.0
+    """The share of words whose relations are left out in a training step."""
+    definition_dropout: float = 0.0
+    """The share of words whose definition is left out in a training step."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,8 @@ class Surface:
     """ngrams: columns of the hash table."""
     shortest_ngram: int = 1
     longest_ngram: int = 6
+    hashes: int = 2
+    """ngrams: rows that an n-gram adds up. Two n-grams that share a row are unlikely to share both."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +274,7 @@ CHOICES = {
 }
 AT_LEAST_ONE = (
     "model.dim", "prefix.hidden", "prefix.layers", "surface.characters", "surface.longest", "surface.buckets",
-    "surface.rank", "surface.shortest_ngram", "output.correction", "output.factor", "training.batch",
+    "surface.rank", "surface.shortest_ngram", "surface.hashes", "output.correction", "output.factor", "training.batch",
     "training.unroll", "training.epochs", "training.valid_streams",
 )  # fmt: skip
 NOT_NEGATIVE = (
@@ -273,7 +283,8 @@ NOT_NEGATIVE = (
     "training.stop_after", "training.patience", "training.save_minutes", "model.start",
 )  # fmt: skip
 SHARES = (
-    "forms.coverage", "training.full_updates", "training.average", "training.decay", "training.final_rate",
+    "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",
+    "training.full_updates", "training.average", "training.decay", "training.final_rate",
     "model.uniform", "output.dropout", "output.bias_dropout", "prefix.input_dropout", "prefix.hidden_dropout",
     "prefix.output_dropout",
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,21 +83,22 @@ class FormsCompiler:
                 _write(cached, forms)
         return forms
 
-    def compile_words(self, vocabulary: Vocabulary) -> WordForms:
+    def compile_words(self, words: Collection[str]) -> WordForms:
+        """The forms of words that are a vocabulary of their own, or a part of one by rules that do not look at it."""
         rules = rules_named(self.rules)
-        progress = Progress("forms of words", len(vocabulary))
+        progress = Progress("forms of words", len(words))
         selected = []
-        for number, word in enumerate(vocabulary, 1):
+        for number, word in enumerate(words, 1):
             selected.append(self.select(word))
             progress(number)
         progress.close()
-        strings = {word: i for i, word in enumerate(vocabulary)}
+        strings = {word: i for i, word in enumerate(words)}
 
         def lists(forms: Iterable[tuple[str, ...]], limit: int) -> Lists:
             index: list[int] = []
             sizes: list[int] = []
-            for words in forms:
-                allowed = [word for word in words if rules.allows(word, vocabulary)][:limit]
+            for form in forms:
+                allowed = [word for word in form if rules.allows(word, words)][:limit]
                 index += [strings.setdefault(word, len(strings)) for word in allowed]
                 sizes.append(len(allowed))
             offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
@@ -109,7 +110,12 @@ class FormsCompiler:
         encoded = [string.encode() for string in strings]
         boundaries = np.concatenate([[0], np.cumsum([len(string) for string in encoded])]).astype(np.int64)
         characters = np.frombuffer(b"".join(encoded), np.uint8)
-        return WordForms(len(vocabulary), characters, boundaries, relations, definition)
+        return WordForms(len(words), characters, boundaries, relations, definition)
+
+    @property
+    def needs_vocabulary(self) -> bool:
+        """Whether a word's forms depend on which other words there are."""
+        return rules_named(self.rules).needs_vocabulary
 
     def select(self, word: str) -> Selected:
         """The words that ground `word`, before they are cut to their maximal number (and, by `paper`, filtered)."""

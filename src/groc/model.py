@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from groc import config as settings
 from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
-from groc.lexicon import Coverage, Empty, Glossary, Lexicon, Without, WordNet
-from groc.nn import output as outputs
+from groc.kept import KeptVectors
+from groc.lexicon import Chain, Glossary
 from groc.nn import softmax
-from groc.nn.dropout import SharedDropout
-from groc.nn.input import AdaptiveInput, Embeddings, GroundedInput, PreparedForms, WordTable
+from groc.nn.embeddings import Embeddings, WordVectors
+from groc.nn.input import AdaptiveInput, PreparedForms, WordTable
 from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
-from groc.nn.surface import CharacterCNN, HashedNgrams, Surface
+from groc.nn.surface import Surface
 from groc.vocabulary import UNKNOWN, Vocabulary
+
+if TYPE_CHECKING:
+    from groc.explain import Explanation
+    from groc.generate import Generated
+    from groc.suggest import Suggestion
+    from groc.surprisal import WordScore
 
 
 class LanguageModel(nn.Module):
@@ -48,9 +56,15 @@ class LanguageModel(nn.Module):
         self.uniform = uniform
         self.vocabulary = vocabulary
         self.trained = vocabulary
-        """The vocabulary whose words have rows in the tables (for a closed model)."""
+        """The vocabulary of training, whose words have rows in the tables of a closed model."""
+        self.taught = Glossary({}, exact=True)
+        """The terms that `add_words` was given with what they mean."""
+        self._untaught = compiler
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
-        self.set_vocabulary(vocabulary)
+        self._forms: PreparedForms | None = None
+        self._kept: KeptVectors | None = None
+        self.mixes_uniform = False
+        """Whether the vocabulary holds words that a closed model can give nothing but even odds."""
 
     # --- the vocabulary -------------------------------------------------------------------------------------------
 
@@ -58,78 +72,198 @@ class LanguageModel(nn.Module):
         """Use this vocabulary from now on. `grow` gives a closed model random rows for its new words."""
         if not isinstance(vocabulary, Vocabulary):
             raise GrocError("A model takes a Vocabulary: write model.vocabulary.union(words) to add words to its own.")
-        device = self.device
         if grow and not self.is_open:
             grown = self.trained.union(vocabulary)
             _grow(self, len(grown) - len(self.trained))
             self.trained = grown
-        self.forms = self.prepare(vocabulary).to(device)
-        self.vocabulary = vocabulary
+        self._change(vocabulary)
+
+    def add_words(self, words: Iterable[str] | Glossary) -> None:
+        """Add words to the list, with what a glossary says of them or else what the lexicon knows.
+
+        Only these words are composed; nothing is trained. A word that is there already takes its new meaning from a
+        glossary. Terms of several words become one (see `Glossary.as_words`).
+        """
+        if isinstance(words, str):
+            raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
+        if isinstance(words, Glossary):
+            words = words.as_words(self.compiler.lower)
+            self._teach(self.taught.joined(words))
+            self._change(self.vocabulary.union(words), redefined=list(words))
+        else:
+            given = [word.lower() if self.compiler.lower else word for word in words]
+            self._change(self.vocabulary.union(given))
+
+    def remove_words(self, words: Iterable[str]) -> None:
+        """Take words off the list, and forget what was taught of them."""
+        if isinstance(words, str):
+            raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
+        words = list(words)
+        vocabulary = self.vocabulary.without(words)
+        self._teach(self.taught.without(words))
+        self._change(vocabulary)
+
+    def copy(self) -> LanguageModel:
+        """A model with the same weights, not copied but shared, and a word list of its own. Takes no time."""
+        twin = copy(self)
+        twin._modules = dict(self._modules)
+        return twin
 
     @contextmanager
     def using(self, vocabulary: Vocabulary, forms: PreparedForms) -> Iterator[None]:
         """For a while another vocabulary, whose forms were made by `prepare`."""
-        before = self.vocabulary, self.forms
-        self.vocabulary, self.forms = vocabulary, forms
+        before = self.vocabulary, self._forms, self._kept, self.mixes_uniform
+        self.vocabulary, self._forms, self._kept = vocabulary, forms, None
+        self.mixes_uniform = self._has_unscored(vocabulary)
         try:
             yield
         finally:
-            self.vocabulary, self.forms = before
+            self.vocabulary, self._forms, self._kept, self.mixes_uniform = before
 
     def prepare(self, vocabulary: Vocabulary) -> PreparedForms:
         """The vocabulary's forms as tensors. Nothing of the model changes."""
-        surface, forms = self._surface[0], None
-        if surface is not None:
-            forms = self.compiler.compile(vocabulary)
+        return self.prepare_forms(vocabulary.words, self.compiler.compile(vocabulary) if self._surface[0] else None)
+
+    def prepare_forms(self, words: Sequence[str], forms: WordForms | None) -> PreparedForms:
+        """Compiled forms of these words as the tensors that the embeddings take."""
+        surface = self._surface[0]
         return PreparedForms(
-            words=len(vocabulary),
+            words=len(words),
             strings=surface.features(forms) if surface is not None and forms is not None else None,
             relations=_segments(forms, "relations"),
             definition=_segments(forms, "definition"),
-            **self._rows(vocabulary),
-        )
+            **self._rows(words),
+        ).to(self.device)
+
+    @property
+    def forms(self) -> PreparedForms:
+        """The forms of the vocabulary, made when they are first needed."""
+        if self._forms is None:
+            self._forms = self.prepare(self.vocabulary)
+        return self._forms
 
     @property
     def is_open(self) -> bool:
         """Whether no parameter belongs to a word."""
         return not any(isinstance(module, WordTable) for module in self.modules())
 
-    def _rows(self, vocabulary: Vocabulary) -> dict[str, Tensor | None]:
-        if self.is_open or vocabulary.words == self.trained.words:
+    def in_lexicon(self, word: str) -> bool:
+        """Whether the lexicon or a glossary says anything of the word."""
+        selected = self.compiler.select(word)
+        return bool(selected.relations or selected.definition)
+
+    def _teach(self, glossary: Glossary) -> None:
+        self.taught = glossary
+        self.compiler = replace(self._untaught, lexicon=Chain(glossary, self._untaught.lexicon))
+
+    def _change(self, vocabulary: Vocabulary, redefined: Collection[str] = ()) -> None:
+        kept = self._kept
+        if kept is not None and kept.stamp == self._stamp() and not self.compiler.needs_vocabulary:
+            self._kept = kept.change(vocabulary, self._compose, redefined)
+        else:
+            self._kept = None
+        self.vocabulary = vocabulary
+        self._forms = None
+        self.mixes_uniform = self._has_unscored(vocabulary)
+
+    def _has_unscored(self, vocabulary: Vocabulary) -> bool:
+        return not self.is_open and any(word not in self.trained for word in vocabulary)
+
+    def _rows(self, words: Sequence[str]) -> dict[str, Tensor | None]:
+        if self.is_open or words == self.trained.words:
             return {}
         fallback = self.trained.index.get(UNKNOWN, len(self.trained))  # past the end: the mean of all rows
-        rows = torch.tensor([self.trained.index.get(word, fallback) for word in vocabulary])
-        unscored = torch.tensor([word not in self.trained for word in vocabulary])
+        rows = torch.tensor([self.trained.index.get(word, fallback) for word in words])
+        unscored = torch.tensor([word not in self.trained for word in words])
         return {"rows": rows, "unscored": unscored if unscored.any() else None}
 
     # --- probabilities --------------------------------------------------------------------------------------------
 
     def embed(self) -> Embeddings:
-        """E^in, E^out and b of the vocabulary. Words that the model cannot score have the bias -inf."""
-        e_in = self.input(self.forms)
-        e_out, bias = self.output(self.forms, e_in)
-        if self.forms.unscored is not None:
-            bias = bias.masked_fill(self.forms.unscored, float("-inf"))
+        """E^in, E^out and b of the vocabulary, with gradients. Words that the model cannot score have the bias -inf."""
+        return self.embed_forms(self.forms)
+
+    def embed_forms(self, forms: PreparedForms) -> Embeddings:
+        """E^in, E^out and b of the words that have these forms."""
+        e_in = self.input(forms)
+        e_out, bias = self.output(forms, e_in)
+        if forms.unscored is not None:
+            bias = bias.masked_fill(forms.unscored, float("-inf"))
         return Embeddings(e_in, e_out, bias)
 
-    def read(self, embeddings: Embeddings, ids: Tensor, state: State) -> tuple[Prefixes, State]:
+    @property
+    def embeddings(self) -> WordVectors:
+        """E^in, E^out and b of the vocabulary, for reading: without gradients or dropout, and kept until weights or
+        words change."""
+        stamp = self._stamp()
+        kept = self._kept
+        if kept is None or kept.stamp != stamp:
+            with torch.no_grad(), _evaluating(self):
+                kept = KeptVectors.of(stamp, self.vocabulary, self.embed())
+        self._kept = kept = kept.to(self.device)
+        return kept.vectors
+
+    def keep(self, e_in: Tensor) -> None:
+        """Take these input embeddings as those of the vocabulary, in place of composing them."""
+        with torch.no_grad(), _evaluating(self):
+            table = Embeddings(e_in, *self.output(PreparedForms(len(e_in)), e_in))
+        self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
+
+    @torch.no_grad()
+    def _compose(self, words: Sequence[str]) -> Embeddings:
+        forms = self.compiler.compile_words(words) if self._surface[0] else None
+        with _evaluating(self):
+            return self.embed_forms(self.prepare_forms(words, forms))
+
+    def _stamp(self) -> object:
+        """Changes whenever a weight does: torch counts the writes to every tensor."""
+        weights = self.state_dict(keep_vars=True).values()
+        return tuple((id(tensor), tensor._version, tensor.dtype) for tensor in weights)
+
+    def read(self, embeddings: WordVectors, ids: Tensor, state: State) -> tuple[Prefixes, State]:
         """Read words. Shape: [T, B] -> [T, B, d], and the state behind them."""
-        result: tuple[Prefixes, State] = self.prefix(embeddings.input[ids], state)
+        result: tuple[Prefixes, State] = self.prefix(embeddings.rows(ids), state)
         return result
 
-    def log_prob(self, embeddings: Embeddings, prefixes: Tensor, targets: Tensor) -> Tensor:
+    def log_prob(self, embeddings: WordVectors, prefixes: Tensor, targets: Tensor) -> Tensor:
         """log p(target | prefix). Shape: [N, d], [N] -> [N]"""
         log_probs = -softmax.loss(prefixes, embeddings, targets)
         return self._mixed(log_probs)
 
-    def log_probs(self, embeddings: Embeddings, prefixes: Tensor) -> Tensor:
+    def log_probs(self, embeddings: WordVectors, prefixes: Tensor) -> Tensor:
         """log p of every word of the vocabulary. Shape: [N, d] -> [N, V]"""
-        return self._mixed(softmax.logits(prefixes, embeddings).log_softmax(-1))
+        return self._mixed(embeddings.logits(prefixes).log_softmax(-1))
 
     def _mixed(self, log_probs: Tensor) -> Tensor:
-        if self.forms.unscored is None:
+        if not self.mixes_uniform:
             return log_probs
         return softmax.with_uniform(log_probs, self.uniform, len(self.vocabulary))
+
+    # --- daily use: each a module of its own ----------------------------------------------------------------------
+
+    def score(self, text: str | Sequence[str], **options: Any) -> list[WordScore] | list[list[WordScore]]:
+        """Surprisal and more of each word of a text, or of each of several texts: see `groc.surprisal.score_texts`."""
+        from groc.surprisal import score_texts
+
+        return score_texts(self, [text], **options)[0] if isinstance(text, str) else score_texts(self, text, **options)
+
+    def next(self, text: str = "", limit: int = 10, **options: Any) -> list[Suggestion]:
+        """The words that may come next: see `groc.suggest.next_words`."""
+        from groc.suggest import next_words
+
+        return next_words(self, text, limit, **options)
+
+    def generate(self, text: str = "", **options: Any) -> Iterator[Generated]:
+        """Go on with a text, word by word: see `groc.generate.generate`."""
+        from groc.generate import generate
+
+        return generate(self, text, **options)
+
+    def explain(self, word: str, **options: Any) -> Explanation:
+        """What the model knows of a word, and what each form contributes: see `groc.explain.explain`."""
+        from groc.explain import explain
+
+        return explain(self, word, **options)
 
     # --- facts ----------------------------------------------------------------------------------------------------
 
@@ -161,93 +295,14 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
     return Segments(lists.index, lists.offsets, lists.scale, len(forms))
 
 
-# --- building ---------------------------------------------------------------------------------------------------------
-
-
-USES_CHARACTERS = ("groc", "convolutional")
-USES_LEXICON = ("groc",)
-"""The kinds of output embedding that look at the words' characters, and at what a lexicon says of them."""
-
-
-def build(
-    config: settings.Config, vocabulary: Vocabulary, lexicon: Lexicon | None = None, calibrate: bool = True
-) -> LanguageModel:
-    """A fresh model with start values drawn from torch's random numbers. Here settings become plain arguments.
-
-    `calibrate` fits the start values of a composed embedding to the vocabulary; needless where weights are loaded.
-    """
-    surface = _surface(config) if config.output.kind in USES_CHARACTERS else None
-    if config.output.kind not in USES_LEXICON:
-        lexicon = Empty()
-    compiler = FormsCompiler(
-        lexicon if lexicon is not None else build_lexicon(config),
-        config.forms.rules,
-        config.forms.relations,
-        config.forms.definition,
-        config.forms.lower,
-    )
-    prefix = PrefixNetwork(
-        config.model.dim,
-        config.prefix.hidden,
-        config.prefix.layers,
-        config.prefix.input_dropout,
-        config.prefix.hidden_dropout,
-        config.prefix.output_dropout,
-    )
-    embeddings = _embeddings(config, len(vocabulary), surface)
-    model = LanguageModel(*embeddings, prefix, vocabulary, compiler, surface, config.model.uniform)
-    if calibrate and surface is not None and model.forms.strings is not None:
-        surface.calibrate(model.forms.strings, config.model.start)
-    return model
-
-
-def _embeddings(config: settings.Config, words: int, surface: Surface | None) -> tuple[nn.Module, nn.Module]:
-    """The input and the output embedding of the kind that the settings name."""
-    dim, start, part = config.model.dim, config.model.start, config.output
-    dropout = SharedDropout(part.dropout)
-    network = outputs.ResidualNetwork(dim, part.depth, part.activation, dropout)
-    match part.kind, surface:
-        case "groc", Surface():
-            # The dropped matrix is the input embedding too, so its dropout belongs to the input.
-            bias = outputs.PredictedBias(dim, part.bias, part.bias_dropout)
-            return GroundedInput(surface, dim, dropout), outputs.Grounded(network, bias)
-        case "adaptive", _:
-            adaptive = AdaptiveInput(words, dim, part.cutoffs, part.factor, start, dropout)
-            return adaptive, outputs.Tied(words, SharedDropout(0.0))
-        case "convolutional", Surface():
-            output: nn.Module = outputs.Convolutional(surface, words, dim, part.correction, dropout)
-        case "lookup", _:
-            output = outputs.Lookup(words, dim, start, dropout)
-        case "bilinear", _:
-            output = outputs.Bilinear(words, dim, dropout)
-        case "deep-residual", _:
-            output = outputs.DeepResidual(words, network)
-        case _:
-            output = outputs.Tied(words, dropout)
-    return WordTable(words, dim, start), output
-
-
-def _surface(config: settings.Config) -> Surface:
-    part, dim = config.surface, config.model.dim
-    if part.kind == "cnn":
-        return CharacterCNN(dim, part.characters, part.filters, part.highway, part.longest)
-    return HashedNgrams(dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram)
-
-
-def build_lexicon(config: settings.Config) -> Lexicon:
-    """The lexicon that the settings name."""
-    part = config.forms
-    lexicon: Lexicon
-    if part.lexicon == "none":
-        lexicon = Empty()
-    elif part.lexicon == "wordnet":
-        lexicon = WordNet.find()
-    elif part.lexicon.endswith((".jsonl", ".tsv", ".csv")):
-        lexicon = Glossary.read(part.lexicon)
-    else:
-        lexicon = WordNet.find(part.lexicon)
-    if part.coverage < 1:
-        lexicon = Coverage(lexicon, part.coverage, part.coverage_seed)
-    if part.without:
-        lexicon = Without(lexicon, relations="relations" in part.without, definitions="definitions" in part.without)
-    return lexicon
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout for a while."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        yield
+    finally:
+        if was_training:
+            model.train()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from groc import checkpoint
 from groc.errors import GrocError
-from groc.nn.input import Embeddings
+from groc.nn.embeddings import Embeddings
 
 if TYPE_CHECKING:
     from groc.training import Trainer

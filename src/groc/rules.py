@@ -28,6 +28,9 @@ class Rules(Protocol):
     mean_over_limit: bool
     """Divide the sum of the word vectors by the maximal number of words, not by the number present."""
 
+    needs_vocabulary: bool
+    """Whether `allows` looks at the vocabulary."""
+
     def select(self, word: str, entry: Entry | None) -> Selected: ...
 
     def allows(self, form: str, vocabulary: Container[str]) -> bool:
@@ -41,6 +44,7 @@ class PaperRules:
 
     name = "paper"
     mean_over_limit = True
+    needs_vocabulary = True
 
     def select(self, word: str, entry: Entry | None) -> Selected:  # noqa: ARG002
         if entry is None:
@@ -59,6 +63,7 @@ class DefaultRules:
 
     name = "default"
     mean_over_limit = False
+    needs_vocabulary = False
 
     def select(self, word: str, entry: Entry | None) -> Selected:
         senses = [sense for sense in (entry.senses if entry else ()) if _possible(word, sense)]

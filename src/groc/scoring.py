@@ -71,7 +71,7 @@ def score(
     was_training = model.training
     model.eval()
     try:
-        embeddings = model.embed()
+        embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter
         padded = np.full(streams * length, model.vocabulary.end, np.int64)
         padded[: len(ids)] = ids

@@ -24,7 +24,7 @@ from groc.errors import GrocError
 from groc.files import append_line
 from groc.model import LanguageModel
 from groc.nn import softmax
-from groc.nn.input import Embeddings
+from groc.nn.embeddings import Embeddings
 from groc.nn.prefix import Prefixes, State, detach
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress

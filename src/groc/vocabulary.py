@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from groc.errors import GrocError
 
@@ -29,17 +30,16 @@ class Vocabulary:
     def __init__(self, words: Iterable[str], counts: Iterable[int] | None = None) -> None:
         self.words: tuple[str, ...] = tuple(words)
         self.index: dict[str, int] = {word: i for i, word in enumerate(self.words)}
-        self.counts = np.zeros(len(self.words), np.int64) if counts is None else np.array(list(counts), np.int64)
+        self.counts: npt.NDArray[np.int64] = (
+            np.zeros(len(self.words), np.int64) if counts is None else np.array(list(counts), np.int64)
+        )
         if len(self.counts) != len(self.words):
             raise GrocError(f"A vocabulary of {len(self.words)} words needs as many counts, not {len(self.counts)}.")
         if len(self.index) != len(self.words):
             twice = next(word for i, word in enumerate(self.words) if self.index[word] != i)
             raise GrocError(f"The word {twice!r} stands twice in the vocabulary: remove the duplicate.")
         for word in self.words:
-            if not word or SEPARATOR.search(word):
-                raise GrocError(
-                    f"{word!r} cannot be a word of a vocabulary: words are not empty and hold no white space."
-                )
+            _check(word)
         if END not in self.index:
             raise GrocError(f"The vocabulary has no {END}: add it, since every line ends with it.")
 
@@ -86,7 +86,29 @@ class Vocabulary:
         if isinstance(words, str):
             raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
         new = [word for word in dict.fromkeys(words) if word not in self.index]
-        return Vocabulary((*self.words, *new), [*self.counts.tolist(), *[0] * len(new)]) if new else self
+        if not new:
+            return self
+        for word in new:
+            _check(word)
+        return self._unchecked((*self.words, *new), np.concatenate([self.counts, np.zeros(len(new), np.int64)]))
+
+    def without(self, words: Iterable[str]) -> Vocabulary:
+        """This vocabulary less some of its words."""
+        gone = set(words)
+        if missing := sorted(gone - self.index.keys()):
+            raise GrocError(f"{missing[0]!r} is not in the vocabulary, so it cannot be removed.")
+        if END in gone:
+            raise GrocError(f"{END} cannot be removed, since every line ends with it.")
+        kept = [i for i, word in enumerate(self.words) if word not in gone]
+        return self._unchecked(tuple(self.words[i] for i in kept), self.counts[kept])
+
+    @classmethod
+    def _unchecked(cls, words: tuple[str, ...], counts: npt.NDArray[np.int64]) -> Vocabulary:
+        """From words known to be good: a word more must not cost a look at all the others."""
+        vocabulary = cls.__new__(cls)
+        vocabulary.words, vocabulary.counts = words, counts
+        vocabulary.index = dict(zip(words, range(len(words)), strict=True))
+        return vocabulary
 
     def seen(self) -> set[str]:
         """The words that training had."""
@@ -119,3 +141,8 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self):,} words, {int((self.counts > 0).sum()):,} seen in training)"
+
+
+def _check(word: str) -> None:
+    if not word or SEPARATOR.search(word):
+        raise GrocError(f"{word!r} cannot be a word of a vocabulary: words are not empty and hold no white space.")

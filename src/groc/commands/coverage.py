@@ -7,7 +7,7 @@ import json
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.forms import FormsCompiler, coverage
-from groc.model import build_lexicon
+from groc.building import build_lexicon
 from groc.report import table
 
 

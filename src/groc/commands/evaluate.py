@@ -36,7 +36,7 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, re
         "oov_share": text.outside(model.trained.seen()) / len(text),
         "read_as_unk": text.outside(words),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
-        "uniform_mixed_in": 1 - model.uniform if model.forms.unscored is not None else 0.0,
+        "uniform_mixed_in": 1 - model.uniform if model.mixes_uniform else 0.0,
         "protocol": "strict: one stream, state carried, every token",
     }
     if record:

@@ -13,7 +13,8 @@ from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Empty
-from groc.model import LanguageModel, build
+from groc.building import build
+from groc.model import LanguageModel
 from groc.recipe import load_recipe, variant_names
 from groc.report import table, to_json
 

@@ -9,7 +9,7 @@ from groc.config import Config
 from groc.errors import GrocError
 from groc.lexicon import Entry, Sense
 from groc.lexicon import install as installer
-from groc.model import build_lexicon
+from groc.building import build_lexicon
 from groc.rules import Selected, rules_named
 
 _PARTS_OF_SPEECH = {"n": "noun", "v": "verb", "a": "adjective", "r": "adverb"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,31 +11,35 @@ from groc.errors import GrocError
 from groc.files import write_text
 from groc.lexicon.base import Entry, Sense
 from groc.lexicon.fingerprint import fingerprint
-from groc.lexicon.terms import Term, read_terms
+from groc.lexicon.terms import WHITE_SPACE, Term, read_terms
 
 
 class Glossary:
     """Terms, in the order in which they were given."""
 
-    def __init__(self, terms: Mapping[str, tuple[str, Sequence[str]]], exact: bool = False) -> None:
+    def __init__(self, terms: Mapping[str, tuple[str, Sequence[str]]], exact: bool = False, mark: str = "_") -> None:
         """From each term to its definition (may be empty) and its related words (may be none).
 
-        `exact` answers for terms as they are spelt alone; otherwise a word is also looked up in lower case.
+        `exact` answers for terms as they are spelt alone; otherwise a word is also looked up in lower case. `mark`
+        joins the parts of a term of several words where it is to be one word of a text.
         """
+        if not mark or any(space in mark for space in WHITE_SPACE):
+            raise GrocError(f"{mark!r} cannot join the words of a term: use a mark such as '_' or '-'.")
         self.exact = exact
+        self.mark = mark
         self._terms = {word: Term(word, definition, tuple(related)) for word, (definition, related) in terms.items()}
         for term in self._terms.values():
             if problem := term.problem():
                 raise GrocError(f"The glossary cannot take the term {term.word!r}: {problem}.")
 
     @classmethod
-    def read(cls, path: str | Path, exact: bool = False) -> Glossary:
+    def read(cls, path: str | Path, exact: bool = False, mark: str = "_") -> Glossary:
         """From a .jsonl file with the keys word, definition, related, or a .tsv or .csv file with these columns.
 
         Definition and related words may be missing. A table may start with a line of column names, and separates
         related words by semicolons.
         """
-        return cls({term.word: (term.definition, term.related) for term in read_terms(Path(path))}, exact)
+        return cls({term.word: (term.definition, term.related) for term in read_terms(Path(path))}, exact, mark)
 
     def write(self, path: str | Path) -> None:
         """As a .jsonl file, from which `read` makes an equal glossary."""
@@ -52,6 +56,45 @@ class Glossary:
         """The one sense of the term, spelt as given or else, unless `exact`, in lower case."""
         term = self._terms.get(word) or (None if self.exact else self._terms.get(word.lower()))
         return Entry((Sense(term.definition, synonyms=term.related),)) if term else None
+
+    def as_words(self, lower: bool = False) -> Glossary:
+        """The same terms as words of a vocabulary: a term of several words is joined by `mark`, and lower-cased where
+        the text is. A term stands for its own spelling alone."""
+        words: dict[str, Term] = {}
+        for term in self._terms.values():
+            word = self.mark.join(term.word.lower().split() if lower else term.word.split())
+            if word in words:
+                raise GrocError(
+                    f"The terms {words[word].word!r} and {term.word!r} are the same word, {word!r}, to this model: "
+                    "remove one of them."
+                )
+            words[word] = term
+        return Glossary(
+            {word: (term.definition, term.related) for word, term in words.items()}, exact=True, mark=self.mark
+        )
+
+    def joined(self, other: Glossary) -> Glossary:
+        """The terms of both; where both have one, the other's."""
+        return self._with({**self._terms, **other._terms}, other.mark)
+
+    def without(self, words: Iterable[str]) -> Glossary:
+        """These terms less some of them."""
+        gone = set(words)
+        return self._with({word: term for word, term in self._terms.items() if word not in gone}, self.mark)
+
+    def _with(self, terms: dict[str, Term], mark: str) -> Glossary:
+        glossary = Glossary({}, self.exact, mark)
+        glossary._terms = terms
+        return glossary
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return tuple(self._terms.values())
+
+    @property
+    def several_words(self) -> list[str]:
+        """The terms that are made of several words, joined by the mark."""
+        return [word for word in self._terms if self.mark in word.strip(self.mark)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._terms)

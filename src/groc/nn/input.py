@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -97,15 +96,40 @@ class AdaptiveInput(nn.Module):
         rarest.grow(words)
 
 
+class FormsDropout(nn.Module):
+    """In training, leaves out a word's surface, relations or definition at random, each word on its own.
+
+    So the model learns to do with whatever is known of a word: one without an entry, or one it has never read and
+    knows by its definition alone. The surface goes only where something else stays.
+    """
+
+    def __init__(self, surface: float, relations: float, definition: float) -> None:
+        super().__init__()
+        self.rates = (surface, relations, definition)
+
+    def forward(self, parts: Sequence[Tensor], forms: PreparedForms) -> Sequence[Tensor]:
+        if not self.training or not any(self.rates):
+            return parts
+        assert forms.relations is not None
+        assert forms.definition is not None
+        drop_surface, drop_relations, drop_definition = (
+            torch.rand(forms.words, 1, device=parts[0].device) < rate for rate in self.rates
+        )
+        others = (forms.relations.filled & ~drop_relations) | (forms.definition.filled & ~drop_definition)
+        dropped = (drop_surface & others, drop_relations, drop_definition)
+        return [part.masked_fill(gone, 0.0) for part, gone in zip(parts, dropped, strict=True)]
+
+
 class GroundedInput(nn.Module):
     """e_x: the surface, relations and definition of a word, concatenated and projected to d.
 
     The projection starts as the identity on the surface, so a composed vector starts as good as a lookup row.
     """
 
-    def __init__(self, surface: Surface, dim: int, dropout: SharedDropout) -> None:
+    def __init__(self, surface: Surface, dim: int, forms_dropout: FormsDropout, dropout: SharedDropout) -> None:
         super().__init__()
         self.surface = surface
+        self.forms_dropout = forms_dropout
         self.combination = nn.Linear(3 * dim, dim, bias=False)
         with torch.no_grad():
             self.combination.weight.copy_(torch.cat([torch.eye(dim), torch.zeros(dim, 2 * dim)], 1))
@@ -117,14 +141,6 @@ class GroundedInput(nn.Module):
         assert forms.definition is not None
         surface = self.surface(forms.strings)  # [S, d]
         parts = [surface[: forms.words], forms.relations(surface), forms.definition(surface)]
+        parts = self.forms_dropout(parts, forms)
         out: Tensor = self.dropout(self.combination(torch.cat(parts, -1)))  # [V, d]
         return out
-
-
-@dataclass(frozen=True)
-class Embeddings:
-    """Everything the model needs of a vocabulary: E^in, E^out and b."""
-
-    input: Tensor
-    output: Tensor
-    bias: Tensor

@@ -43,6 +43,11 @@ class Segments(nn.Module):
         ):
             self.register_buffer(name, torch.from_numpy(np.array(array)), persistent=False)
 
+    @property
+    def filled(self) -> Tensor:
+        """Which lists hold anything. Shape: [lists, 1]"""
+        return (self.offsets.diff() > 0)[:, None]
+
     def forward(self, rows: Tensor) -> Tensor:
         lists = self.index, self.offsets, self.transposed_index, self.transposed_offsets
         sums: Tensor = _SegmentSum.apply(rows, *lists)  # type: ignore[no-untyped-call]  # [lists, d]

@@ -6,17 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from groc.nn.input import Embeddings
+from groc.nn.embeddings import WordVectors
 
 
-def logits(prefixes: Tensor, embeddings: Embeddings) -> Tensor:
-    """Shape: [N, d] -> [N, V]"""
-    return torch.addmm(embeddings.bias, prefixes, embeddings.output.T)
-
-
-def loss(prefixes: Tensor, embeddings: Embeddings, targets: Tensor) -> Tensor:
+def loss(prefixes: Tensor, embeddings: WordVectors, targets: Tensor) -> Tensor:
     """-log p(target | prefix) of each. Shape: [N, d], [N] -> [N]"""
-    return F.cross_entropy(logits(prefixes, embeddings), targets, reduction="none")
+    return F.cross_entropy(embeddings.logits(prefixes), targets, reduction="none")
 
 
 def with_uniform(log_probs: Tensor, share: float, words: int) -> Tensor:

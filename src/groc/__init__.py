@@ -27,9 +27,11 @@ _HOMES = {
 }
 
 
-def load(run: Path | str, device: str = "cpu", lexicon: Lexicon | None = None) -> LanguageModel:
-    """A trained model from its folder, ready to score. New words are looked up in `lexicon`, or else where the
-    model's own settings say, if that is there."""
+def load(run: Path | str | None = None, device: str = "cpu", lexicon: Lexicon | None = None) -> LanguageModel:
+    """A trained model from its folder, ready to use; without one, the small model that comes along.
+
+    New words are looked up in `lexicon`, or else where the model's own settings say, if that is there.
+    """
     from groc import checkpoint
 
     loaded = checkpoint.load(run, device, lexicon)

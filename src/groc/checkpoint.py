@@ -7,6 +7,9 @@ lexicon.jsonl       the lexicon entries used, so that no WordNet is needed (GroC
 README.md           model card
 metrics.jsonl       one line an epoch
 state.safetensors   what training needs to go on; may be deleted
+
+A packed one, made to be passed on, has weights of half precision and, in place of the lexicon's text, the training
+words' vectors as they were composed (vectors.safetensors). The small model that comes along is of this kind.
 """
 
 from __future__ import annotations
@@ -36,6 +39,9 @@ from groc.vocabulary import Vocabulary
 FORMAT = 1
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocabulary.tsv"
 LEXICON, CARD, METRICS, STATE = "lexicon.jsonl", "README.md", "metrics.jsonl", "state.safetensors"
+VECTORS = "vectors.safetensors"
+POCKET = Path(__file__).parent / "pocket"
+"""The small model that comes along."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,25 @@ def save(folder: Path, model: LanguageModel, config: Config, facts: dict[str, An
 def save_start(folder: Path, model: LanguageModel, config: Config) -> None:
     """What is known before training: the words, what the lexicon says of them, the settings."""
     write_together({**_vocabulary_files(folder, model), **_facts_files(folder, model, config, {})})
+
+
+def save_packed(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any]) -> None:
+    """Write a checkpoint of an open model that is small and holds nothing of its lexicon."""
+    if not model.is_open or model.vocabulary is not model.trained:
+        raise GrocError("Only an open model with the words of its training can be packed.")
+    vectors = {
+        "input": model.embeddings.rows(torch.arange(len(model.trained), device=model.device)).half(),
+        "grounded": torch.tensor([model.in_lexicon(word) for word in model.trained]),
+    }
+    weights = {name: tensor.half() for name, tensor in model.state_dict().items()}
+    write_together(
+        {
+            folder / VOCABULARY: text_writer(model.trained.to_text()),
+            **_facts_files(folder, model, config, facts),
+            folder / WEIGHTS: _tensor_writer(weights, {"format": str(FORMAT)}),
+            folder / VECTORS: _tensor_writer(vectors, {"format": str(FORMAT)}),
+        }
+    )
 
 
 def save_weights(folder: Path, weights: dict[str, Tensor]) -> None:
@@ -116,37 +141,45 @@ def used_entries(model: LanguageModel) -> Glossary | None:
     return Glossary({word: (" ".join(forms.definition), forms.relations) for word, forms in selected})
 
 
-def load(folder: Path | str, device: str | torch.device = "cpu", lexicon: Lexicon | None = None) -> Checkpoint:
-    """Read a checkpoint. New words are looked up in `lexicon`, or else in what the settings name, if it is there."""
-    folder = Path(folder)
+def load(
+    folder: Path | str | None = None, device: str | torch.device = "cpu", lexicon: Lexicon | None = None
+) -> Checkpoint:
+    """Read a checkpoint, or the small model that comes along. New words are looked up in `lexicon`, or else in what the
+    settings name, if it is there."""
+    folder = Path(POCKET if folder is None else folder)
     config, document = _read_document(folder)
-    needed = (WEIGHTS, VOCABULARY, *([LEXICON] if config.output.kind in USES_LEXICON else []))
-    for name in needed:
+    grounded = config.output.kind in USES_LEXICON
+    packed = grounded and (folder / VECTORS).is_file()
+    for name in (WEIGHTS, VOCABULARY, *([LEXICON] if grounded and not packed else [])):
         if not (folder / name).is_file():
             raise GrocError(f"{folder} has no {name}: training has not finished an epoch, or the copy is incomplete.")
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    stored = Glossary.read(folder / LEXICON, exact=True) if LEXICON in needed else None
+    stored = Glossary.read(folder / LEXICON, exact=True) if grounded and not packed else None
+    vectors = read_tensors(folder / VECTORS)[0] if packed else None
     for name, size in (
         (VOCABULARY, len(vocabulary)),
-        (LEXICON, len(stored) if stored is not None else len(vocabulary)),
+        (LEXICON, len(stored) if stored is not None else None),
+        (VECTORS, len(vectors["input"]) if vectors is not None and "input" in vectors else None),
     ):
-        if size != document.get("words"):
+        if size is not None and size != document.get("words"):
             raise GrocError(
                 f"{folder / name} has {size} words where {document.get('words')} belong: it is damaged or from another "
                 "model, so copy the folder again."
             )
     weights = read_tensors(folder / WEIGHTS)[0]
     warning = ""
-    if stored is not None:
-        if lexicon is None:
-            lexicon, warning = _lexicon_of_training(config, document.get("lexicon"))
+    if grounded and lexicon is None:
+        lexicon, warning = _lexicon_of_training(config, None if packed else document.get("lexicon"))
+    if stored is not None and lexicon is not None:
         lexicon = Chain(stored, lexicon)
     random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
     model = build(config, vocabulary, lexicon, calibrate=False)
     torch.set_rng_state(random_state)
     try:
         model.load_state_dict(weights)
-    except RuntimeError:
+        if vectors is not None:
+            model.eval().keep(vectors["input"].float(), vectors["grounded"].tolist())
+    except (RuntimeError, KeyError, ValueError):
         raise GrocError(
             f"The weights in {folder} do not fit its config.json: the folder mixes files of different models."
         ) from None
@@ -165,8 +198,9 @@ def _lexicon_of_training(config: Config, fingerprint: str | None) -> tuple[Lexic
         return Empty(), (
             f"The lexicon of training ({config.forms.lexicon}) is not here: "
             "words that training did not have are known by their characters alone."
+            + (" Get it with 'groc lexicon install'." if config.forms.lexicon == "wordnet" else "")
         )
-    if lexicon.fingerprint == fingerprint:
+    if fingerprint is None or lexicon.fingerprint == fingerprint:
         return lexicon, ""
     return lexicon, (
         f"The lexicon of training ({config.forms.lexicon}) has changed since: "

@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     _train(commands.add_parser("train", usage=f"groc train RECIPE {SETTINGS}", help="train a recipe on a corpus"))
     _evaluate(commands.add_parser("eval", help="perplexity of a text, and where it comes from"))
     _info(commands.add_parser("info", usage=f"groc info RECIPE|RUN {SETTINGS}", help="sizes before a step is trained"))
+    _serve(commands.add_parser("serve", help="an HTTP service and a page in the browser"))
     _lexicon(commands.add_parser("lexicon", help="WordNet: install it, look at a word, measure coverage"))
     return parser
 
@@ -76,7 +77,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
         train(
             options.recipe,
             options.variant,
-            options.settings,
+            [*options.settings, *([f"forms.glossary={options.glossary}"] if options.glossary else [])],
             options.corpus,
             options.out,
             options.resume,
@@ -87,6 +88,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variant", metavar="NAME", help="a variant of the recipe, such as tied; see groc info RECIPE")
     parser.add_argument("--corpus", metavar="DIR", help="a folder with train, valid and test (.txt, .txt.gz, .txt.xz)")
     parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/RECIPE-VARIANT)")
+    _glossary(parser)
     parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     _json(parser)
     parser.set_defaults(run=run, takes_settings=True)
@@ -101,6 +103,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
             options.corpus,
             options.split,
             options.vocabulary,
+            options.glossary,
             options.device,
             options.record,
             options.json,
@@ -115,6 +118,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
         metavar="train|union|FILE",
         help="the words among which the model chooses: those of training, those and the text's (default), or a list",
     )
+    _glossary(parser)
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
     parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
     _json(parser)
@@ -132,6 +136,22 @@ def _info(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", metavar="DIR", help="whose words to count with")
     _json(parser)
     parser.set_defaults(run=run, takes_settings=True)
+
+
+def _serve(parser: argparse.ArgumentParser) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from groc.commands.serve import serve
+
+        serve(options.runs, options.glossary, options.host, options.port, options.token)
+
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="folders that groc train wrote (default: the small model that comes along)"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: this machine alone)")
+    parser.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes any that is free")
+    parser.add_argument("--token", help="who asks must have it; made up where the host is not this machine alone")
+    parser.add_argument("--glossary", metavar="FILE", help="terms that the models know from the start")
+    parser.set_defaults(run=run)
 
 
 def _lexicon(parser: argparse.ArgumentParser) -> None:
@@ -164,6 +184,12 @@ def _lexicon(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--rules", default="default", choices=("default", "paper"), help="how forms are chosen")
         action.add_argument("--lexicon", metavar="PATH", help="a WordNet folder or a glossary file (default: WordNet)")
         _json(action)
+
+
+def _glossary(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--glossary", metavar="FILE", help="words with definitions and related words (.tsv, .csv, .jsonl) to add"
+    )
 
 
 def _json(parser: argparse.ArgumentParser) -> None:

@@ -60,6 +60,7 @@ class LanguageModel(nn.Module):
         self.taught = Glossary({}, exact=True)
         """The terms that `add_words` was given with what they mean."""
         self._untaught = compiler
+        self._grounded: frozenset[str] = frozenset()
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
         self._kept: KeptVectors | None = None
@@ -88,8 +89,10 @@ class LanguageModel(nn.Module):
             raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
         if isinstance(words, Glossary):
             words = words.as_words(self.compiler.lower)
+            vocabulary = self.vocabulary.union(words)
+            redefined = [word for word in words if word in self.vocabulary]
             self._teach(self.taught.joined(words))
-            self._change(self.vocabulary.union(words), redefined=list(words))
+            self._change(vocabulary, redefined)
         else:
             given = [word.lower() if self.compiler.lower else word for word in words]
             self._change(self.vocabulary.union(given))
@@ -150,7 +153,7 @@ class LanguageModel(nn.Module):
     def in_lexicon(self, word: str) -> bool:
         """Whether the lexicon or a glossary says anything of the word."""
         selected = self.compiler.select(word)
-        return bool(selected.relations or selected.definition)
+        return bool(selected.relations or selected.definition) or word in self._grounded
 
     def _teach(self, glossary: Glossary) -> None:
         self.taught = glossary
@@ -203,11 +206,13 @@ class LanguageModel(nn.Module):
         self._kept = kept = kept.to(self.device)
         return kept.vectors
 
-    def keep(self, e_in: Tensor) -> None:
-        """Take these input embeddings as those of the vocabulary, in place of composing them."""
+    def keep(self, e_in: Tensor, grounded: Sequence[bool]) -> None:
+        """Take these input embeddings as those of the vocabulary, in place of composing them; `grounded` says which of
+        them a lexicon's entry went into."""
         with torch.no_grad(), _evaluating(self):
             table = Embeddings(e_in, *self.output(PreparedForms(len(e_in)), e_in))
         self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
+        self._grounded = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
 
     @torch.no_grad()
     def _compose(self, words: Sequence[str]) -> Embeddings:

@@ -90,7 +90,9 @@ class Vocabulary:
             return self
         for word in new:
             _check(word)
-        return self._unchecked((*self.words, *new), np.concatenate([self.counts, np.zeros(len(new), np.int64)]))
+        index = self.index.copy()
+        index.update((word, i) for i, word in enumerate(new, len(self)))
+        return self._unchecked((*self.words, *new), index, np.concatenate([self.counts, np.zeros(len(new), np.int64)]))
 
     def without(self, words: Iterable[str]) -> Vocabulary:
         """This vocabulary less some of its words."""
@@ -100,14 +102,14 @@ class Vocabulary:
         if END in gone:
             raise GrocError(f"{END} cannot be removed, since every line ends with it.")
         kept = [i for i, word in enumerate(self.words) if word not in gone]
-        return self._unchecked(tuple(self.words[i] for i in kept), self.counts[kept])
+        words = tuple(self.words[i] for i in kept)
+        return self._unchecked(words, {word: i for i, word in enumerate(words)}, self.counts[kept])
 
     @classmethod
-    def _unchecked(cls, words: tuple[str, ...], counts: npt.NDArray[np.int64]) -> Vocabulary:
+    def _unchecked(cls, words: tuple[str, ...], index: dict[str, int], counts: npt.NDArray[np.int64]) -> Vocabulary:
         """From words known to be good: a word more must not cost a look at all the others."""
         vocabulary = cls.__new__(cls)
-        vocabulary.words, vocabulary.counts = words, counts
-        vocabulary.index = dict(zip(words, range(len(words)), strict=True))
+        vocabulary.words, vocabulary.index, vocabulary.counts = words, index, counts
         return vocabulary
 
     def seen(self) -> set[str]:

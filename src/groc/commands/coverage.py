@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from groc.building import build_lexicon
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.forms import FormsCompiler, coverage
-from groc.building import build_lexicon
 from groc.report import table
 
 

@@ -9,6 +9,7 @@ from groc.compute import choose
 from groc.config import Compute
 from groc.corpus import Corpus, Text, read_text
 from groc.errors import GrocError
+from groc.lexicon import Glossary
 from groc.progress import Progress
 from groc.report import describe, summarise, to_json
 from groc.results import RESULT, add_evaluation
@@ -16,15 +17,27 @@ from groc.scoring import score
 from groc.vocabulary import Vocabulary
 
 
-def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, record: bool, as_json: bool) -> None:
+def evaluate(
+    run: str,
+    corpus: str,
+    split: str,
+    vocabulary: str,
+    glossary: str | None,
+    device: str,
+    record: bool,
+    as_json: bool,
+) -> None:
     loaded = checkpoint.load(run)
     policy = choose(Compute(device=device))
     text = read_text(Path(corpus)) if Path(corpus).is_file() else Corpus(corpus).text(split)
     model = loaded.model
     words = choose_vocabulary(model.trained, text, vocabulary)
+    model.to(policy.device)
+    if glossary is not None:
+        model.add_words(Glossary.read(glossary))
+        words = words.union(model.taught)
     if words is not model.trained:
         model.set_vocabulary(words)
-    model.to(policy.device)
     progress = Progress(f"scoring {text.name}", len(text))
     summary = summarise(score(model, text.ids(words), progress=progress))
     progress.close()
@@ -32,6 +45,7 @@ def evaluate(run: str, corpus: str, split: str, vocabulary: str, device: str, re
         "run": run,
         "text": text.name,
         "vocabulary_kind": vocabulary,
+        "glossary": glossary or "",
         # By the words of the text, whatever they were read as.
         "oov_share": text.outside(model.trained.seen()) / len(text),
         "read_as_unk": text.outside(words),

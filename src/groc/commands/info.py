@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from groc import checkpoint
+from groc.building import build
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Empty
-from groc.building import build
 from groc.model import LanguageModel
 from groc.recipe import load_recipe, variant_names
 from groc.report import table, to_json

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+from groc.building import build_lexicon
 from groc.config import Config
 from groc.errors import GrocError
 from groc.lexicon import Entry, Sense
 from groc.lexicon import install as installer
-from groc.building import build_lexicon
 from groc.rules import Selected, rules_named
 
 _PARTS_OF_SPEECH = {"n": "noun", "v": "verb", "a": "adjective", "r": "adverb"}

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from groc import checkpoint
+from groc.building import build
 from groc.compute import Group, choose
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
-from groc.building import build
 from groc.progress import Progress
 from groc.recipe import load_recipe
 from groc.report import summarise, to_json

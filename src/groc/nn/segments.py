@@ -49,8 +49,12 @@ class Segments(nn.Module):
         return (self.offsets.diff() > 0)[:, None]
 
     def forward(self, rows: Tensor) -> Tensor:
-        lists = self.index, self.offsets, self.transposed_index, self.transposed_offsets
-        sums: Tensor = _SegmentSum.apply(rows, *lists)  # type: ignore[no-untyped-call]  # [lists, d]
+        sums: Tensor  # [lists, d]
+        if torch.is_grad_enabled() and rows.requires_grad:
+            lists = self.index, self.offsets, self.transposed_index, self.transposed_offsets
+            sums = _SegmentSum.apply(rows, *lists)  # type: ignore[no-untyped-call]
+        else:
+            sums = _sums(rows, self.index, self.offsets)
         return sums * self.scale.to(sums.dtype)
 
 

@@ -1,0 +1,323 @@
+"""Words that come and go at run time: composed once, alone, and never at the cost of others."""
+
+from __future__ import annotations
+
+import copy as copying
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import KINDS, NEW_WORDS, SURFACES, TERMS, tiny_config, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+import groc
+from groc import checkpoint
+from groc.errors import GrocError
+from groc.lexicon import Empty, Glossary
+from groc.model import LanguageModel
+from groc.scoring import score
+from groc.vocabulary import END, Vocabulary
+
+
+def recomposed(model: LanguageModel) -> LanguageModel:
+    """A twin that keeps nothing: all its vectors come from the forms of the whole list."""
+    twin = model.copy()
+    twin._kept = None
+    return twin
+
+
+def assert_same_vectors(model: LanguageModel) -> None:
+    """What is kept equals what composing everything anew gives, for input, output and probabilities."""
+    naive, kept = recomposed(model).embed(), model.embeddings
+    ids = torch.arange(len(model.vocabulary))
+    torch.testing.assert_close(kept.rows(ids), naive.input, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(kept.output_rows(ids), naive.output, atol=1e-5, rtol=1e-5)
+    prefixes = torch.randn(3, naive.output.shape[1], generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(kept.logits(prefixes), naive.logits(prefixes), atol=1e-5, rtol=1e-5)
+    total = model.log_probs(kept, prefixes).exp().sum(-1)
+    torch.testing.assert_close(total, torch.ones(3), atol=1e-5, rtol=0)
+
+
+class Counting:
+    """A lexicon that remembers what it was asked."""
+
+    def __init__(self, glossary: Glossary) -> None:
+        self.glossary, self.asked = glossary, []
+
+    @property
+    def fingerprint(self) -> str:
+        return self.glossary.fingerprint
+
+    def entry(self, word: str) -> Any:
+        self.asked.append(word)
+        return self.glossary.entry(word)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("surface", SURFACES)
+class TestAgreesWithComposingEverything:
+    @torch.no_grad()
+    def test_after_adding_removing_and_replacing(
+        self, kind: str, surface: str, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model(kind, surface, vocabulary, glossary)
+        assert_same_vectors(model)
+        model.add_words(["zebra", "ocean"])
+        assert_same_vectors(model)
+        model.add_words(Glossary({"wug": ("a small animal", ["bird"]), "dog": ("a machine for the sea", [])}))
+        assert_same_vectors(model)
+        model.remove_words(["cat", "zebra"])
+        assert_same_vectors(model)
+        model.add_words(["zebra", "cat", "naïve"])
+        assert_same_vectors(model)
+        model.set_vocabulary(Vocabulary(["ocean", "new", "the", END, "wug"]))
+        assert_same_vectors(model)
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.lists(st.sampled_from([*NEW_WORDS, *TERMS, "blick"]), max_size=4)),
+        st.tuples(st.just("teach"), st.lists(st.sampled_from([*NEW_WORDS, *TERMS, "blick"]), max_size=3, unique=True)),
+        st.tuples(st.just("remove"), st.lists(st.sampled_from([*NEW_WORDS, *TERMS, "blick"]), max_size=3)),
+    ),
+    max_size=6,
+)
+
+
+class TestAnyOrder:
+    @given(CHANGES)
+    @torch.no_grad()
+    def test_whatever_was_done_before(self, vocabulary: Vocabulary, glossary: Glossary, changes: Any) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.embeddings  # noqa: B018  (composed before the first change)
+        for what, words in changes:
+            if what == "add":
+                model.add_words(words)
+            elif what == "teach":
+                model.add_words(Glossary({word: (f"definition of {word}", ["sea"]) for word in words}))
+            else:
+                model.remove_words([word for word in words if word in model.vocabulary])
+        assert_same_vectors(model)
+
+
+class TestOnlyWhatIsNew:
+    def test_the_lexicon_is_asked_for_new_words_alone(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        lexicon = Counting(glossary)
+        model = tiny_model("groc", "ngrams", vocabulary, lexicon)
+        model.embeddings  # noqa: B018
+        lexicon.asked.clear()
+        model.add_words(["zebra", "dog"])
+        model.embeddings  # noqa: B018
+        assert lexicon.asked == ["zebra"]
+
+    def test_the_large_table_is_shared(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        before = model.embeddings.base
+        twin = model.copy()
+        twin.add_words(Glossary({"wug": ("a small animal", [])}))
+        assert twin.embeddings.base.output.data_ptr() == before.output.data_ptr()
+
+    def test_rows_that_no_word_needs_are_let_go(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.embeddings  # noqa: B018
+        for _ in range(20):
+            model.add_words(Glossary({"wug": ("a small animal", [])}))
+            model.remove_words(["wug"])
+        assert len(model.embeddings.added) == 0
+        for _ in range(20):
+            model.add_words(Glossary({"wug": ("a small animal", [])}))
+        assert len(model.embeddings.added) == 1
+
+    def test_kept_until_a_weight_changes(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        first = model.embeddings
+        assert model.embeddings is first
+        with torch.no_grad():
+            model.input.combination.weight.mul_(2)
+        torch.testing.assert_close(model.embeddings.rows(torch.arange(3)), 2 * first.rows(torch.arange(3)))
+
+    def test_a_step_of_the_optimiser_is_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        before = score(model, [1, 2, 3]).log_prob
+        optimiser = torch.optim.Adam(model.parameters(), 0.1)
+        model.embed().output.sum().backward()
+        optimiser.step()
+        assert not (score(model, [1, 2, 3]).log_prob == before).any()
+
+    def test_other_weights_are_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        other = copying.deepcopy(model.state_dict())
+        other["input.combination.weight"] += 1
+        before = model.embeddings.rows(torch.arange(3))
+        model.load_state_dict(other)
+        assert not torch.equal(model.embeddings.rows(torch.arange(3)), before)
+
+    def test_dropout_is_off_while_composing_and_on_again_behind(
+        self, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"output.dropout": 0.5})
+        expected = model.embeddings.rows(torch.arange(5))
+        model._kept = None
+        model.train()
+        assert torch.equal(model.embeddings.rows(torch.arange(5)), expected)
+        assert model.input.dropout.training
+
+
+class TestMeanings:
+    @torch.no_grad()
+    def test_a_definition_changes_its_own_word_and_no_other(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.add_words(["wug"])
+        ids = torch.arange(len(model.vocabulary))
+        before = model.embeddings.rows(ids)
+        model.add_words(Glossary({"wug": ("a small animal", ["bird"])}))
+        after = model.embeddings.rows(ids)
+        assert torch.equal(after[:-1], before[:-1])
+        assert not torch.allclose(after[-1], before[-1])
+        assert model.in_lexicon("wug")
+
+    @torch.no_grad()
+    def test_what_was_taught_is_forgotten_with_the_word(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        dog = model.vocabulary.index["dog"]
+        before = model.embeddings.rows(torch.tensor([dog]))
+        model.add_words(Glossary({"dog": ("a machine", [])}))
+        assert not torch.allclose(model.embeddings.rows(torch.tensor([dog])), before)
+        model.remove_words(["dog"])
+        model.add_words(["dog"])
+        again = model.embeddings.rows(torch.tensor([model.vocabulary.index["dog"]]))
+        torch.testing.assert_close(again, before)
+        assert "dog" not in model.taught
+
+    def test_a_copy_leaves_the_model_as_it_was(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        before = score(model, [1, 2, 3]).log_prob
+        twin = model.copy()
+        twin.add_words(Glossary({"wug": ("a small animal", []), "the": ("a machine", [])}))
+        twin.remove_words(["cat"])
+        assert model.vocabulary is vocabulary
+        assert not len(model.taught)
+        assert (score(model, [1, 2, 3]).log_prob == before).all()
+        assert all(one is other for one, other in zip(model.parameters(), twin.parameters(), strict=True))
+
+    def test_terms_of_several_words_become_one(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.lower": True})
+        model.add_words(Glossary({"Sea  Dog": ("an old sailor", ["sailor"])}, mark="+"))
+        assert model.vocabulary.words[-1] == "sea+dog"
+        assert model.taught.several_words == ["sea+dog"]
+        assert model.in_lexicon("sea+dog")
+
+    def test_words_are_lower_cased_where_the_text_is(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.lower": True})
+        model.add_words(["Zebra"])
+        assert model.vocabulary.words[-1] == "zebra"
+
+
+class TestBadWords:
+    @pytest.mark.parametrize("method", ["add_words", "remove_words"])
+    def test_one_string_is_not_a_list(self, method: str, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        with pytest.raises(GrocError, match=r"\['dog'\]"):
+            getattr(model, method)("dog")
+
+    @pytest.mark.parametrize("words", [[""], ["two words"], ["a\tb"]])
+    def test_impossible_words(self, words: list[str], vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        with pytest.raises(GrocError, match="cannot be a word"):
+            model.add_words(words)
+        assert model.vocabulary is vocabulary
+
+    def test_a_word_that_is_not_there_cannot_be_removed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        with pytest.raises(GrocError, match="'wug' is not in the vocabulary"):
+            model.remove_words(["dog", "wug"])
+        assert "dog" in model.vocabulary
+
+    def test_the_end_cannot_be_removed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        with pytest.raises(GrocError, match="<eos>"):
+            model.remove_words([END])
+
+    def test_terms_that_are_one_word_to_the_model(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.lower": True})
+        with pytest.raises(GrocError, match="the same word, 'aids'"):
+            model.add_words(Glossary({"AIDS": ("a disease", []), "aids": ("helps", [])}))
+        assert model.vocabulary is vocabulary
+
+    @pytest.mark.parametrize("mark", ["", " ", "a b"])
+    def test_a_mark_that_cannot_join(self, mark: str) -> None:
+        with pytest.raises(GrocError, match="cannot join"):
+            Glossary({}, mark=mark)
+
+
+class TestPaperRules:
+    """There a word's forms depend on which other words there are, so a change composes all anew."""
+
+    @torch.no_grad()
+    def test_old_words_gain_relations(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.rules": "paper"})
+        dog = torch.tensor([model.vocabulary.index["dog"]])
+        before = model.embeddings.rows(dog)
+        model.add_words(["hound", "canine"])
+        assert_same_vectors(model)
+        assert not torch.allclose(model.embeddings.rows(dog), before)
+
+
+class TestPacked:
+    @pytest.fixture
+    def packed(self, tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary) -> tuple[Path, LanguageModel]:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        checkpoint.save_packed(tmp_path / "packed", model, tiny_config(), {"valid_perplexity": 1.5})
+        return tmp_path / "packed", model
+
+    def test_words_of_training_need_no_lexicon(self, packed: tuple[Path, LanguageModel]) -> None:
+        folder, model = packed
+        loaded = groc.load(folder, lexicon=Empty())
+        ids = list(range(len(model.vocabulary)))
+        assert abs(score(model, ids).log_prob - score(loaded, ids).log_prob).max() < 0.02  # half precision
+        assert [loaded.in_lexicon(word) for word in loaded.trained] == [model.in_lexicon(w) for w in model.trained]
+
+    @torch.no_grad()
+    def test_they_keep_their_vectors_whatever_is_added(self, packed: tuple[Path, LanguageModel]) -> None:
+        loaded = groc.load(packed[0], lexicon=Empty())
+        before = loaded.embeddings.rows(torch.arange(10))
+        loaded.add_words(["zebra"])
+        loaded.set_vocabulary(loaded.vocabulary.union(["ocean"]))
+        assert torch.equal(loaded.embeddings.rows(torch.arange(10)), before)
+
+    @torch.no_grad()
+    def test_new_words_are_composed_from_the_lexicon(
+        self, packed: tuple[Path, LanguageModel], glossary: Glossary
+    ) -> None:
+        folder, model = packed
+        loaded = groc.load(folder, lexicon=glossary)
+        for one in (model, loaded):
+            one.add_words(["zebra"])
+        last = torch.tensor([len(model.vocabulary) - 1])
+        torch.testing.assert_close(loaded.embeddings.rows(last), model.embeddings.rows(last), atol=0.01, rtol=0.01)
+
+    def test_it_holds_no_text_of_the_lexicon(self, packed: tuple[Path, LanguageModel]) -> None:
+        everything = b"".join(path.read_bytes() for path in packed[0].iterdir())
+        assert b"domestic" not in everything
+        assert not (packed[0] / checkpoint.LEXICON).exists()
+
+    def test_a_model_with_other_words_or_tables_is_not_packed(
+        self, tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        closed = tiny_model("tied", "ngrams", vocabulary, glossary)
+        changed = tiny_model("groc", "ngrams", vocabulary, glossary)
+        changed.add_words(["zebra"])
+        for model in (closed, changed):
+            with pytest.raises(GrocError, match="packed"):
+                checkpoint.save_packed(tmp_path / "no", model, tiny_config(), {})
+
+    @pytest.mark.parametrize("damage", ["shorter", "missing"])
+    def test_damage_is_told(self, packed: tuple[Path, LanguageModel], damage: str) -> None:
+        path = packed[0] / checkpoint.VECTORS
+        tensors, facts = checkpoint.read_tensors(path)
+        tensors = {"input": tensors["input"][:-1], "grounded": tensors["grounded"]} if damage == "shorter" else {}
+        checkpoint.write_tensors(path, tensors, facts)
+        with pytest.raises(GrocError, match=r"copy the folder again|do not fit"):
+            groc.load(packed[0], lexicon=Empty())

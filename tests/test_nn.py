@@ -217,7 +217,7 @@ lists_of_rows = st.integers(1, 6).flatmap(
 def segments_of(rows: int, lists: list[list[int]], scale: list[float]) -> Segments:
     index = np.array([row for some in lists for row in some], np.int32)
     offsets = np.cumsum([0, *map(len, lists)]).astype(np.int32)
-    return Segments(index, offsets, np.array(scale, np.float32), rows)
+    return Segments.of(index, offsets, np.array(scale, np.float32), rows)
 
 
 class TestSegments:

@@ -145,6 +145,8 @@ class Training:
     """Decay a step of the running average of weights that is evaluated and kept; 0: the weights themselves."""
     full_updates: float = 1.0
     """p: the probability that a step updates the output embedding; else it stays frozen for that step."""
+    sample: int = 0
+    """Draw so many words a step for the softmax, and encode no others than these and the step's own; 0: all words."""
     valid_streams: int = 10
     """Streams in which the valid text is read after each epoch (the final figure is strict: one stream)."""
     save_minutes: float = 10.0
@@ -280,7 +282,7 @@ AT_LEAST_ONE = (
 NOT_NEGATIVE = (
     "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
     "training.encoder_rate", "training.weight_decay", "training.warmup", "training.activation", "training.temporal",
-    "training.stop_after", "training.patience", "training.save_minutes", "model.start",
+    "training.stop_after", "training.patience", "training.sample", "training.save_minutes", "model.start",
 )  # fmt: skip
 SHARES = (
     "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",
@@ -307,6 +309,8 @@ def check(config: Config) -> Config:
         for key in keys:
             if not lowest <= flat[key] <= highest:  # false for "nan" too
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
+    if config.training.sample and config.training.full_updates < 1:
+        raise GrocError("training.sample and training.full_updates exclude each other: leave one at its default.")
     if not config.surface.filters or min(config.surface.filters) < 1:
         raise GrocError("surface.filters must be a list of numbers from 1: how many filters of width 1, 2, 3, ...")
     if list(config.output.cutoffs) != sorted({rank for rank in config.output.cutoffs if rank >= 1}):

@@ -297,7 +297,7 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
     if forms is None:
         return None
     lists = getattr(forms, name)
-    return Segments(lists.index, lists.offsets, lists.scale, len(forms))
+    return Segments.of(lists.index, lists.offsets, lists.scale, len(forms))
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from groc.vocabulary import Vocabulary
 
 UNROLL = 256
 """Words read at once. It changes nothing but speed and memory."""
+LOGITS = 2**24
+"""At most so many numbers (prefixes times words) are held at once, however large the vocabulary is."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,15 @@ def score(
         first = torch.cat([targets.new_tensor([model.vocabulary.end]), targets[-1, :-1]])
         inputs = torch.cat([first[None], targets[:-1]])
         state: State = model.prefix.start(streams)
+        rows = max(LOGITS // len(model.vocabulary), 1)
         log_probs = []
         for start in range(0, length, unroll):
             window = slice(start, start + unroll)
             prefixes, state = model.read(embeddings, inputs[window], state)
             flat = prefixes.dropped.flatten(0, 1)
-            log_probs.append(model.log_prob(embeddings, flat, targets[window].flatten()).view(-1, streams))
+            wanted = targets[window].flatten()
+            pieces = zip(torch.split(flat, rows), torch.split(wanted, rows), strict=True)
+            log_probs.append(torch.cat([model.log_prob(embeddings, *piece) for piece in pieces]).view(-1, streams))
             progress(min((start + unroll) * streams, len(ids)))
         scored = torch.cat(log_probs).T.flatten()[: len(ids)]
         return Scores(model.vocabulary, ids, scored.double().cpu().numpy())

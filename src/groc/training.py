@@ -26,6 +26,7 @@ from groc.model import LanguageModel
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings
 from groc.nn.prefix import Prefixes, State, detach
+from groc.nn.sampling import Sampler, sampled_loss
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
@@ -68,6 +69,8 @@ class Trainer:
         self.averaged = AveragedWeights(model, self.options.average) if self.options.average else None
         self.embed = policy.compiled(model.embed)
         self.frozen: Embeddings | None = None
+        counts, draws = model.vocabulary.counts, self.options.sample
+        self.sampler = Sampler(counts, draws, policy.device) if draws else None
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""
         self.state: State = self._fresh_state()
@@ -124,11 +127,7 @@ class Trainer:
         position, options, length = self.position, self.options, len(self.streams) - 1
         unroll = min(self._unroll(), length - position.at)
         window = self.streams[position.at : position.at + unroll + 1]
-        inputs, targets = window[:-1], window[1:]
-
-        embeddings = self._embeddings()
-        prefixes, state = self.model.read(embeddings, inputs, self.state)
-        losses = softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, targets.flatten())
+        prefixes, state, losses = self._sampled(window) if self.sampler else self._full(window)
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.stop = self.group.average_gradients(self.model.parameters(), self.stop)
@@ -145,6 +144,23 @@ class Trainer:
         position.words += unroll * options.batch
         self.losses += losses.detach().view(unroll, -1).sum(0, dtype=torch.float64)
 
+    def _full(self, window: Tensor) -> tuple[Prefixes, State, Tensor]:
+        """Prefixes and losses with all words in the softmax."""
+        embeddings = self._embeddings()
+        prefixes, state = self.model.read(embeddings, window[:-1], self.state)
+        return prefixes, state, softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, window[1:].flatten())
+
+    def _sampled(self, window: Tensor) -> tuple[Prefixes, State, Tensor]:
+        """The same with the window's own words and a sample of the others; no other word is encoded."""
+        assert self.sampler is not None
+        sample = self.sampler.draw(window)
+        with self.policy.autocast():
+            embeddings = _float32(self.model.embed_forms(self.model.forms.take(sample.ids)))
+        places = sample.places(window)
+        prefixes, state = self.model.read(embeddings, places[:-1], self.state)
+        losses = sampled_loss(prefixes.dropped.flatten(0, 1), embeddings, places[1:].flatten(), sample)
+        return prefixes, state, losses
+
     def _embeddings(self) -> Embeddings:
         """Of the whole vocabulary; with sparse updates, most of the time those of the last full update."""
         p = self.options.full_updates
@@ -158,8 +174,7 @@ class Trainer:
 
     def _encode(self) -> Embeddings:
         with self.policy.autocast():
-            embeddings = self.embed()
-        return Embeddings(embeddings.input.float(), embeddings.output.float(), embeddings.bias.float())
+            return _float32(self.embed())
 
     def _regularisation(self, prefixes: Prefixes) -> Tensor | float:
         penalty: Tensor | float = 0.0
@@ -300,6 +315,10 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _float32(embeddings: Embeddings) -> Embeddings:
+    return Embeddings(embeddings.input.float(), embeddings.output.float(), embeddings.bias.float())
 
 
 def _streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:

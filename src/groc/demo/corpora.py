@@ -34,30 +34,51 @@ _DOCTEST = re.compile(r"\s*(?:>>>|\.\.\.)")
 
 
 def write_home(wordnet: WordNet, folder: Path, seed: int, at_least: int = AT_LEAST) -> None:
-    """WordNet's usage examples, as far as they are made of common words, as train, valid and test text.
+    """WordNet's usage examples, as far as they are made of common words, as train, valid and test text."""
+    write_common(usage_examples(wordnet), folder, seed, at_least)
 
-    They come in the order of the synsets, neighbours alike, so they are shuffled; an example that several synsets
-    share counts once, or a test line could be a training line.
+
+def write_common(lines: Iterable[str], folder: Path, seed: int, at_least: int = AT_LEAST) -> None:
+    """The lines whose words all occur at least so often, each once, in random order, as train, valid and test text.
+
+    Examples come in the order of the synsets, neighbours alike, so they are shuffled; a line that occurs twice counts
+    once, or a test line could be a training line.
     """
-    examples = list(wordnet.examples())
-    progress = Progress("tokenising usage examples", len(examples))
-    distinct = list(dict.fromkeys(_tokenised(examples, progress)))
-    progress.close()
+    distinct = list(dict.fromkeys(lines))
     counts = Counter(word for line in distinct for word in line.split())
-    lines = [line for line in distinct if all(counts[word] >= at_least for word in line.split())]
-    random.Random(seed).shuffle(lines)
-    held_out = max(1, round(HELD_OUT * len(lines)))
-    if len(lines) <= 2 * held_out:
-        raise GrocError(
-            f"The WordNet in {wordnet.folder} has only {len(lines)} usage examples of common words: use WordNet 3.0."
-        )
-    _write(folder / "test.txt", lines[:held_out])
-    _write(folder / "valid.txt", lines[held_out : 2 * held_out])
-    _write(folder / "train.txt", lines[2 * held_out :])
+    common = [line for line in distinct if all(counts[word] >= at_least for word in line.split())]
+    random.Random(seed).shuffle(common)
+    held_out = max(1, round(HELD_OUT * len(common)))
+    if len(common) <= 2 * held_out:
+        raise GrocError(f"There are only {len(common)} usage examples of common words: use WordNet 3.0.")
+    _write(folder / "test.txt", common[:held_out])
+    _write(folder / "valid.txt", common[held_out : 2 * held_out])
+    _write(folder / "train.txt", common[2 * held_out :])
 
 
 def write_away(folder: Path, seed: int, library: Path | None = None) -> None:
     """Docstrings of the standard library (or of another folder with Python files) in random order, as test text."""
+    lines: list[str] = []
+    tokens = 0
+    for line in library_prose(seed, library):
+        lines.append(line)
+        tokens += line.count(" ") + 2  # one more than spaces, and the line's end
+        if tokens >= AWAY_TOKENS:
+            break
+    _write(folder / "test.txt", lines)
+
+
+def usage_examples(wordnet: WordNet) -> Iterator[str]:
+    """WordNet's usage examples, tokenised and lower-cased."""
+    examples = list(wordnet.examples())
+    progress = Progress("tokenising usage examples", len(examples))
+    yield from _tokenised(examples, progress)
+    progress.close()
+
+
+def library_prose(seed: int, library: Path | None = None) -> Iterator[str]:
+    """The sentences of the standard library's docstrings, tokenised and lower-cased, one docstring after the other in
+    random order."""
     library = library or Path(sysconfig.get_paths()["stdlib"])
     files = list(python_files(library))
     progress = Progress("reading docstrings", len(files))
@@ -69,14 +90,7 @@ def write_away(folder: Path, seed: int, library: Path | None = None) -> None:
     if not found:
         raise GrocError(f"There are no docstrings in {library}: the demo needs Python's standard library as source.")
     sample = random.Random(seed).sample(list(found), len(found))
-    lines: list[str] = []
-    tokens = 0
-    for line in _tokenised(sentence for docstring in sample for sentence in sentences(docstring)):
-        lines.append(line)
-        tokens += line.count(" ") + 2  # one more than spaces, and the line's end
-        if tokens >= AWAY_TOKENS:
-            break
-    _write(folder / "test.txt", lines)
+    yield from _tokenised(sentence for docstring in sample for sentence in sentences(docstring))
 
 
 def python_files(library: Path) -> Iterator[Path]:

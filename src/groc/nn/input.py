@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from groc.nn.dropout import SharedDropout
 from groc.nn.segments import Segments
-from groc.nn.surface import Surface
+from groc.nn.surface import Features, Surface
 
 
 class PreparedForms(nn.Module):
@@ -24,7 +24,7 @@ class PreparedForms(nn.Module):
     def __init__(
         self,
         words: int,
-        strings: nn.Module | None = None,
+        strings: Features | None = None,
         relations: Segments | None = None,
         definition: Segments | None = None,
         rows: Tensor | None = None,
@@ -37,6 +37,29 @@ class PreparedForms(nn.Module):
         self.definition = definition
         self.register_buffer("rows", rows, persistent=False)
         self.register_buffer("unscored", unscored, persistent=False)
+
+    def take(self, which: Tensor) -> PreparedForms:
+        """The forms of some of the words (distinct ids in rising order), with no string that none of them needs."""
+        rows = which if self.rows is None else self.rows[which]
+        if self.strings is None or self.relations is None or self.definition is None:
+            return PreparedForms(len(which), rows=rows)
+        relations, relation_ends = self.relations.lists(which)
+        definition, definition_ends = self.definition.lists(which)
+        others = torch.unique(torch.cat([relations, definition]))
+        others = others[which[torch.searchsorted(which, others).clamp(max=len(which) - 1)] != others]
+
+        def renumbered(strings: Tensor) -> Tensor:
+            own = torch.searchsorted(which, strings).clamp(max=len(which) - 1)
+            return torch.where(which[own] == strings, own, len(which) + torch.searchsorted(others, strings)).int()
+
+        strings = torch.cat([which, others])
+        return PreparedForms(
+            len(which),
+            self.strings.take(strings),
+            Segments(renumbered(relations), relation_ends, self.relations.scale[which], len(strings)),
+            Segments(renumbered(definition), definition_ends, self.definition.scale[which], len(strings)),
+            rows=rows,
+        )
 
 
 class WordTable(nn.Module):

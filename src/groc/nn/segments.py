@@ -27,26 +27,47 @@ class Segments(nn.Module):
     transposed_offsets: Tensor
     scale: Tensor
 
-    def __init__(
-        self, index: npt.NDArray[np.int32], offsets: npt.NDArray[np.int32], scale: npt.NDArray[np.float32], rows: int
-    ) -> None:
+    def __init__(self, index: Tensor, offsets: Tensor, scale: Tensor, rows: int) -> None:
+        """List i is `index[offsets[i]:offsets[i+1]]`, row numbers below `rows`; its sum is multiplied by scale[i]."""
         super().__init__()
-        lists = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
-        by_row = np.argsort(index, kind="stable")
-        row_ends = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=rows))])
-        for name, array in (
+        self.rows = rows
+        lists = torch.arange(len(offsets) - 1, dtype=index.dtype, device=index.device)
+        lists = lists.repeat_interleave(offsets.diff(), output_size=len(index))
+        by_row = index.argsort(stable=True)
+        ends = F.pad(torch.bincount(index, minlength=rows).cumsum(0), (1, 0))
+        for name, tensor in (
             ("index", index),
             ("offsets", offsets),
             ("transposed_index", lists[by_row]),
-            ("transposed_offsets", row_ends.astype(np.int32)),
-            ("scale", scale[:, None]),
+            ("transposed_offsets", ends.to(offsets.dtype)),
+            ("scale", scale),
         ):
-            self.register_buffer(name, torch.from_numpy(np.array(array)), persistent=False)
+            self.register_buffer(name, tensor, persistent=False)
+
+    @classmethod
+    def of(
+        cls, index: npt.NDArray[np.int32], offsets: npt.NDArray[np.int32], scale: npt.NDArray[np.float32], rows: int
+    ) -> Segments:
+        """From arrays, which are copied."""
+        return cls(torch.tensor(index), torch.tensor(offsets), torch.tensor(scale), rows)
 
     @property
     def filled(self) -> Tensor:
         """Which lists hold anything. Shape: [lists, 1]"""
         return (self.offsets.diff() > 0)[:, None]
+
+    def lists(self, which: Tensor) -> tuple[Tensor, Tensor]:
+        """Some of the lists, one behind the other, and where each begins."""
+        begins = self.offsets[which]
+        sizes = self.offsets[which + 1] - begins
+        offsets = F.pad(sizes.cumsum(0), (1, 0))
+        places = torch.arange(int(offsets[-1]), device=which.device)
+        places += (begins - offsets[:-1]).repeat_interleave(sizes, output_size=len(places))
+        return self.index[places], offsets.to(self.offsets.dtype)
+
+    def take(self, which: Tensor) -> Segments:
+        """Some of the lists over the same rows."""
+        return Segments(*self.lists(which), self.scale[which], self.rows)
 
     def forward(self, rows: Tensor) -> Tensor:
         sums: Tensor  # [lists, d]
@@ -55,7 +76,7 @@ class Segments(nn.Module):
             sums = _SegmentSum.apply(rows, *lists)  # type: ignore[no-untyped-call]
         else:
             sums = _sums(rows, self.index, self.offsets)
-        return sums * self.scale.to(sums.dtype)
+        return sums * self.scale.to(sums.dtype)[:, None]
 
 
 class _SegmentSum(torch.autograd.Function):

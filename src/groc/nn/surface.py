@@ -26,7 +26,7 @@ CHUNK = 4096
 class Surface(Protocol):
     """A surface encoder: `features` turns strings into tensors once for a vocabulary, calling it encodes them."""
 
-    def features(self, forms: WordForms) -> nn.Module:
+    def features(self, forms: WordForms) -> Features:
         """Integer tensors of all strings, as the buffers of a module so that they move with the model."""
         ...
 
@@ -45,8 +45,13 @@ class Characters(nn.Module):
     codes: Tensor
     lengths: Tensor
 
-    def __init__(self, forms: WordForms, longest: int) -> None:
+    def __init__(self, codes: Tensor, lengths: Tensor) -> None:
         super().__init__()
+        self.register_buffer("codes", codes, persistent=False)
+        self.register_buffer("lengths", lengths, persistent=False)
+
+    @classmethod
+    def of(cls, forms: WordForms, longest: int) -> Characters:
         sizes = np.minimum(np.diff(forms.boundaries), longest)
         codes = np.zeros((len(forms), int(sizes.max()) + 2), np.int16)
         codes[:, 0] = BEGIN
@@ -55,8 +60,14 @@ class Characters(nn.Module):
         at = forms.boundaries[:-1, None] + columns
         codes[:, 1:-1][inside] = forms.characters[at[inside]].astype(np.int16) + FIRST_BYTE
         codes[np.arange(len(forms)), sizes + 1] = END
-        self.register_buffer("codes", torch.from_numpy(codes), persistent=False)
-        self.register_buffer("lengths", torch.from_numpy((sizes + 2).astype(np.int32)), persistent=False)
+        return cls(torch.from_numpy(codes), torch.from_numpy((sizes + 2).astype(np.int32)))
+
+    def take(self, which: Tensor) -> Characters:
+        return Characters(self.codes[which], self.lengths[which])
+
+
+Features = Characters | Segments
+"""The strings of a vocabulary as the tensors that a surface encoder takes; `take` gives those of some of them."""
 
 
 class CharacterCNN(nn.Module):
@@ -81,7 +92,7 @@ class CharacterCNN(nn.Module):
         self.projection = ScaledLinear(features, dim)
 
     def features(self, forms: WordForms) -> Characters:
-        return Characters(forms, self.longest)
+        return Characters.of(forms, self.longest)
 
     def forward(self, features: Characters) -> Tensor:
         out: Tensor = self.projection(self.pooled(features.codes, features.lengths))
@@ -189,7 +200,7 @@ class HashedNgrams(nn.Module):
     def features(self, forms: WordForms) -> Segments:
         index, offsets = hash_ngrams(forms, self.lengths, self.buckets, self.hashes)
         scale = 1 / np.sqrt(np.maximum(np.diff(offsets), 1))
-        return Segments(index, offsets, scale.astype(np.float32), self.buckets)
+        return Segments.of(index, offsets, scale.astype(np.float32), self.buckets)
 
     def forward(self, features: Segments) -> Tensor:
         out: Tensor = self.projection(features(self.table))

@@ -1,0 +1,154 @@
+"""Training on a sample of the vocabulary: what is encoded, and that the estimate of the softmax is right on average."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import KINDS, SURFACES, TERMS, tiny_config, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groc.compute import Group, choose
+from groc.corpus import Corpus
+from groc.errors import GrocError
+from groc.lexicon import Glossary
+from groc.nn import softmax
+from groc.nn.embeddings import Embeddings
+from groc.nn.input import FormsDropout
+from groc.nn.sampling import Sampler, sampled_loss
+from groc.training import Trainer
+from groc.vocabulary import Vocabulary
+
+CPU = torch.device("cpu")
+
+
+class TestTake:
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("surface", SURFACES)
+    @torch.no_grad()
+    def test_some_words_have_the_vectors_that_they_have_among_all(
+        self, kind: str, surface: str, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model(kind, surface, vocabulary, glossary)
+        whole = model.embed()
+        for which in (torch.tensor([0]), torch.tensor([1, 4, 9]), torch.arange(len(vocabulary))):
+            some = model.embed_forms(model.forms.take(which))
+            torch.testing.assert_close(some.input, whole.input[which])
+            torch.testing.assert_close(some.output, whole.output[which])
+            torch.testing.assert_close(some.bias, whole.bias[which])
+
+    def test_gradients_are_those_of_all_words(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        which = torch.tensor([0, 3, 5, 11])
+        weights = torch.randn(len(which), 8, generator=torch.Generator().manual_seed(1))
+        gradients = []
+        for some in (model.embed_forms(model.forms.take(which)).output, model.embed().output[which]):
+            model.zero_grad()
+            (some * weights).sum().backward()
+            gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+        for one, other in zip(*gradients, strict=True):
+            torch.testing.assert_close(one, other)
+
+    def test_no_string_is_encoded_that_is_not_needed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "cnn", vocabulary, glossary)
+        the = vocabulary.index["the"]  # has no entry
+        assert len(model.forms.take(torch.tensor([the])).strings.codes) == 1
+        red = vocabulary.index["red"]
+        words_of_definition = len(TERMS["red"][0].split())
+        assert len(model.forms.take(torch.tensor([red])).strings.codes) == 1 + words_of_definition - 1  # "of" twice
+
+
+class TestSampler:
+    @given(st.lists(st.integers(0, 1000), min_size=3, max_size=30), st.integers(1, 50), st.integers(0, 99))
+    def test_what_a_step_needs_is_there(self, counts: list[int], draws: int, seed: int) -> None:
+        torch.manual_seed(seed)
+        needed = torch.randint(0, len(counts), (2, 4))
+        sample = Sampler(np.array(counts), draws, CPU).draw(needed)
+        assert sample.ids.tolist() == sorted(set(sample.ids.tolist()))
+        assert torch.equal(sample.ids[sample.places(needed)], needed)
+        assert set(sample.ids.tolist()) == set(needed.flatten().tolist()) | set(sample.ids[sample.negatives].tolist())
+        drawn = sample.ids[sample.negatives]
+        times = (sample.log_weights + Sampler(np.array(counts), draws, CPU).log_shares[drawn]).exp()
+        assert float(times.sum()) == pytest.approx(1, rel=1e-4), "each draw counts for one in `draws`"
+
+    def test_every_word_can_be_drawn(self) -> None:
+        torch.manual_seed(0)
+        sample = Sampler(np.array([0, 1, 5]), 2000, CPU).draw(torch.tensor([0]))
+        assert len(sample.negatives) == 3
+
+
+class TestSampledLoss:
+    def test_the_sum_over_the_vocabulary_is_exact_on_average(self) -> None:
+        torch.manual_seed(1)
+        counts = np.array([50, 20, 10, 5, 2, 1, 0])
+        table = Embeddings(torch.zeros(0), torch.randn(7, 3), torch.randn(7))
+        prefixes, targets = torch.randn(4, 3), torch.tensor([0, 3, 3, 6])
+        exact = (table.logits(prefixes).logsumexp(-1) - table.logits(prefixes)[torch.arange(4), targets]).exp()
+        sampler, sums = Sampler(counts, 5, CPU), torch.zeros(4)
+        for _ in range(4000):
+            sample = sampler.draw(targets)
+            some = Embeddings(table.input, table.output[sample.ids], table.bias[sample.ids])
+            sums += sampled_loss(prefixes, some, sample.places(targets), sample).exp()
+        torch.testing.assert_close(sums / 4000, exact, rtol=0.05, atol=0)
+
+    def test_with_very_many_draws_it_is_the_full_loss(self) -> None:
+        torch.manual_seed(1)
+        table = Embeddings(torch.zeros(0), torch.randn(7, 3), torch.randn(7))
+        prefixes, targets = torch.randn(4, 3), torch.tensor([0, 3, 3, 6])
+        sample = Sampler(np.ones(7, np.int64), 2_000_000, CPU).draw(targets)
+        found = sampled_loss(prefixes, table, sample.places(targets), sample)
+        torch.testing.assert_close(found, softmax.loss(prefixes, table, targets), atol=0.01, rtol=0.01)
+
+
+class TestTraining:
+    def losses(self, corpus_folder: Any, glossary: Glossary, tmp_path: Any, changes: dict[str, Any]) -> list[float]:
+        corpus = Corpus(corpus_folder)
+        vocabulary = corpus.vocabulary()
+        config = tiny_config("groc", "ngrams", {"training.epochs": 3, **changes})
+        torch.manual_seed(1)
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        text = corpus.text("train").ids(vocabulary)
+        trainer = Trainer(model, config, text, corpus.text("valid"), tmp_path, choose(config.compute), Group(), True)
+        trainer.run()
+        rows = (tmp_path / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(row)["valid_loss"] for row in rows]
+
+    def test_it_learns_as_the_full_softmax_does(self, corpus_folder: Any, glossary: Glossary, tmp_path: Any) -> None:
+        full = self.losses(corpus_folder, glossary, tmp_path / "full", {})
+        sampled = self.losses(corpus_folder, glossary, tmp_path / "sampled", {"training.sample": 30})
+        assert sampled[-1] < sampled[0]
+        assert sampled[-1] == pytest.approx(full[-1], rel=0.05)
+
+    def test_not_with_sparse_updates(self) -> None:
+        with pytest.raises(GrocError, match="exclude each other"):
+            tiny_config("groc", "ngrams", {"training.sample": 10, "training.full_updates": 0.5})
+
+
+class TestFormsDropout:
+    def parts(self, vocabulary: Vocabulary, glossary: Glossary, rates: tuple[float, float, float]) -> Any:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        dropout = FormsDropout(*rates)
+        ones = [torch.ones(len(vocabulary), 2) for _ in range(3)]
+        torch.manual_seed(0)
+        return model.forms, dropout, [part[:, 0] for part in dropout(ones, model.forms)]
+
+    def test_the_surface_goes_only_where_something_stays(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        forms, _, (surface, relations, definition) = self.parts(vocabulary, glossary, (1.0, 0.5, 0.5))
+        others = (forms.relations.filled[:, 0] & (relations > 0)) | (forms.definition.filled[:, 0] & (definition > 0))
+        assert torch.equal(surface == 0, others)
+        assert 0 < int(others.sum()) < len(vocabulary)
+
+    def test_each_word_on_its_own(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        _, _, (_, relations, definition) = self.parts(vocabulary, glossary, (0.0, 0.5, 0.5))
+        assert 0 < relations.mean() < 1
+        assert not torch.equal(relations, definition)
+
+    def test_nothing_goes_when_not_training(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.surface_dropout": 0.9})
+        assert torch.equal(model.embed().input, model.embed().input)
+        model.train()
+        assert not torch.equal(model.embed().input, model.embed().input)

@@ -31,8 +31,8 @@ check: $(READY) ## lint and type-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY) ## time one training step of GroC, as a ratio to the tied model
-	$(BIN)/python bench/step.py
+bench: $(READY) ## time one training step of each model, as a ratio to the tied one
+	$(BIN)/groc bench
 
 clean: ## remove the virtual environment and caches of this folder
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build demo

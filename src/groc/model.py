@@ -201,7 +201,7 @@ class LanguageModel(nn.Module):
         stamp = self._stamp()
         kept = self._kept
         if kept is None or kept.stamp != stamp:
-            with torch.no_grad(), _evaluating(self):
+            with torch.no_grad(), evaluating(self):
                 kept = KeptVectors.of(stamp, self.vocabulary, self.embed())
         self._kept = kept = kept.to(self.device)
         return kept.vectors
@@ -209,7 +209,7 @@ class LanguageModel(nn.Module):
     def keep(self, e_in: Tensor, grounded: Sequence[bool]) -> None:
         """Take these input embeddings as those of the vocabulary, in place of composing them; `grounded` says which of
         them a lexicon's entry went into."""
-        with torch.no_grad(), _evaluating(self):
+        with torch.no_grad(), evaluating(self):
             table = Embeddings(e_in, *self.output(PreparedForms(len(e_in)), e_in))
         self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
         self._grounded = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
@@ -217,7 +217,7 @@ class LanguageModel(nn.Module):
     @torch.no_grad()
     def _compose(self, words: Sequence[str]) -> Embeddings:
         forms = self.compiler.compile_words(words) if self._surface[0] else None
-        with _evaluating(self):
+        with evaluating(self):
             return self.embed_forms(self.prepare_forms(words, forms))
 
     def _stamp(self) -> object:
@@ -301,7 +301,7 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Without dropout for a while."""
     was_training = model.training
     if was_training:

@@ -28,12 +28,7 @@ def write_result(
     """Write the record of a run: settings, seed, commit, device, figures and the learning curve."""
     record = {
         "name": config.name,
-        "date": datetime.now(UTC).date().isoformat(),
-        "version": __version__,
-        "commit": commit(),
-        "device": policy.describe(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
+        **circumstances(policy),
         "seed": config.training.seed,
         "figures": figures,
         "curve": curve,
@@ -44,6 +39,18 @@ def write_result(
         "evaluations": _earlier_evaluations(path, figures),
     }
     write_text(path, to_json(record, indent=1) + "\n")
+
+
+def circumstances(policy: Policy) -> dict[str, Any]:
+    """When, with what and on what something was measured."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "version": __version__,
+        "commit": commit(),
+        "device": policy.describe(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def _earlier_evaluations(path: Path, figures: dict[str, Any]) -> dict[str, Any]:

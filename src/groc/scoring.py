@@ -11,7 +11,7 @@ import torch
 
 from groc.compute import full_float32
 from groc.errors import GrocError
-from groc.model import LanguageModel
+from groc.model import LanguageModel, evaluating
 from groc.nn.prefix import State
 from groc.vocabulary import Vocabulary
 
@@ -70,9 +70,7 @@ def score(
         return Scores(model.vocabulary, ids, np.zeros(0))
     if ids.min() < 0 or ids.max() >= len(model.vocabulary):
         raise GrocError("A word's id lies outside the vocabulary: take ids from model.vocabulary.index.")
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter
         padded = np.full(streams * length, model.vocabulary.end, np.int64)
@@ -93,5 +91,3 @@ def score(
             progress(min((start + unroll) * streams, len(ids)))
         scored = torch.cat(log_probs).T.flatten()[: len(ids)]
         return Scores(model.vocabulary, ids, scored.double().cpu().numpy())
-    finally:
-        model.train(was_training)

@@ -26,7 +26,8 @@ from groc.model import LanguageModel
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings
 from groc.nn.prefix import Prefixes, State, detach
-from groc.nn.sampling import Sampler, sampled_loss
+from groc.nn.sampling import Sample, Sampler, sampled_loss
+from groc.nn.segments import Segments
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
@@ -67,6 +68,10 @@ class Trainer:
         self.optimiser = make_optimiser(model, self.options)
         self.schedule = make_schedule(self.options)
         self.averaged = AveragedWeights(model, self.options.average) if self.options.average else None
+        if not self.options.sample:
+            for lists in model.forms.modules():
+                if isinstance(lists, Segments):
+                    lists.transpose()  # before it is compiled
         self.embed = policy.compiled(model.embed)
         self.frozen: Embeddings | None = None
         counts, draws = model.vocabulary.counts, self.options.sample
@@ -131,18 +136,22 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.stop = self.group.average_gradients(self.model.parameters(), self.stop)
-        if options.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
         set_rate(self.optimiser, self._rate() * unroll / options.unroll)
-        self.optimiser.step()
-        if self.averaged:
-            self.averaged.update()
+        self.update()
 
         self.state = detach(state)
         position.at += unroll
         position.step += 1
         position.words += unroll * options.batch
         self.losses += losses.detach().view(unroll, -1).sum(0, dtype=torch.float64)
+
+    def update(self) -> None:
+        """Move the weights along their gradients."""
+        if self.options.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
+        self.optimiser.step()
+        if self.averaged:
+            self.averaged.update()
 
     def _full(self, window: Tensor) -> tuple[Prefixes, State, Tensor]:
         """Prefixes and losses with all words in the softmax."""
@@ -154,8 +163,7 @@ class Trainer:
         """The same with the window's own words and a sample of the others; no other word is encoded."""
         assert self.sampler is not None
         sample = self.sampler.draw(window)
-        with self.policy.autocast():
-            embeddings = _float32(self.model.embed_forms(self.model.forms.take(sample.ids)))
+        embeddings = self.encode_sample(sample)
         places = sample.places(window)
         prefixes, state = self.model.read(embeddings, places[:-1], self.state)
         losses = sampled_loss(prefixes.dropped.flatten(0, 1), embeddings, places[1:].flatten(), sample)
@@ -165,16 +173,22 @@ class Trainer:
         """Of the whole vocabulary; with sparse updates, most of the time those of the last full update."""
         p = self.options.full_updates
         if p == 1:
-            return self._encode()
+            return self.encode()
         if self.frozen is None or torch.rand((), generator=self.draws) < p:
-            full = self._encode()
+            full = self.encode()
             self.frozen = Embeddings(full.input.detach(), full.output.detach(), full.bias.detach())
             return full
         return self.frozen
 
-    def _encode(self) -> Embeddings:
+    def encode(self) -> Embeddings:
+        """E^in, E^out and b of all words."""
         with self.policy.autocast():
             return _float32(self.embed())
+
+    def encode_sample(self, sample: Sample) -> Embeddings:
+        """E^in, E^out and b of the words of a sample."""
+        with self.policy.autocast():
+            return _float32(self.model.embed_forms(self.model.forms.take(sample.ids)))
 
     def _regularisation(self, prefixes: Prefixes) -> Tensor | float:
         penalty: Tensor | float = 0.0

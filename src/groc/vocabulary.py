@@ -148,3 +148,7 @@ class Vocabulary:
 def _check(word: str) -> None:
     if not word or SEPARATOR.search(word):
         raise GrocError(f"{word!r} cannot be a word of a vocabulary: words are not empty and hold no white space.")
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise GrocError(f"{word!r} holds half a character (a lone surrogate): decode the text properly.") from None

@@ -1,7 +1,7 @@
 """Sums over lists of rows, written so that the backward pass is a sum over lists of rows too.
 
-The gradient of a plain gather is a scatter with atomic additions: slow, and not repeatable on a GPU. Here the
-transposed lists are made once for a vocabulary, and both directions only read and add.
+The gradient of a plain gather is a scatter with atomic additions: slow, and not repeatable on a GPU. Here transposed
+lists are made when a gradient is first asked for, once for a vocabulary, and both directions only read and add.
 """
 
 from __future__ import annotations
@@ -23,24 +23,20 @@ class Segments(nn.Module):
 
     index: Tensor
     offsets: Tensor
-    transposed_index: Tensor
-    transposed_offsets: Tensor
     scale: Tensor
+    transposed_index: Tensor | None
+    transposed_offsets: Tensor | None
 
     def __init__(self, index: Tensor, offsets: Tensor, scale: Tensor, rows: int) -> None:
         """List i is `index[offsets[i]:offsets[i+1]]`, row numbers below `rows`; its sum is multiplied by scale[i]."""
         super().__init__()
         self.rows = rows
-        lists = torch.arange(len(offsets) - 1, dtype=index.dtype, device=index.device)
-        lists = lists.repeat_interleave(offsets.diff(), output_size=len(index))
-        by_row = index.argsort(stable=True)
-        ends = F.pad(torch.bincount(index, minlength=rows).cumsum(0), (1, 0))
         for name, tensor in (
             ("index", index),
             ("offsets", offsets),
-            ("transposed_index", lists[by_row]),
-            ("transposed_offsets", ends.to(offsets.dtype)),
             ("scale", scale),
+            ("transposed_index", None),
+            ("transposed_offsets", None),
         ):
             self.register_buffer(name, tensor, persistent=False)
 
@@ -69,9 +65,20 @@ class Segments(nn.Module):
         """Some of the lists over the same rows."""
         return Segments(*self.lists(which), self.scale[which], self.rows)
 
+    def transpose(self) -> None:
+        """Make the transposed lists, for each row the lists that it is in, unless they are there."""
+        if self.transposed_index is not None:
+            return
+        lists = torch.arange(len(self.offsets) - 1, dtype=self.index.dtype, device=self.index.device)
+        lists = lists.repeat_interleave(self.offsets.diff(), output_size=len(self.index))
+        ends = F.pad(torch.bincount(self.index, minlength=self.rows).cumsum(0), (1, 0))
+        self.transposed_index = lists[self.index.argsort(stable=True)]
+        self.transposed_offsets = ends.to(self.offsets.dtype)
+
     def forward(self, rows: Tensor) -> Tensor:
         sums: Tensor  # [lists, d]
         if torch.is_grad_enabled() and rows.requires_grad:
+            self.transpose()
             lists = self.index, self.offsets, self.transposed_index, self.transposed_offsets
             sums = _SegmentSum.apply(rows, *lists)  # type: ignore[no-untyped-call]
         else:

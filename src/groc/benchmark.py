@@ -1,0 +1,205 @@
+"""What a training step costs: the models side by side on made-up words, and where the time of each goes."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from groc.building import build
+from groc.compute import Group, Policy, choose
+from groc.corpus import Text
+from groc.forms import Lists, WordForms
+from groc.lexicon import Empty
+from groc.nn import softmax
+from groc.nn.embeddings import Embeddings
+from groc.nn.prefix import detach
+from groc.nn.sampling import sampled_loss
+from groc.recipe import load_recipe
+from groc.training import Trainer
+from groc.vocabulary import END, Vocabulary
+
+WARM_UP = 3
+"""Steps of each model before the clock runs; the first ones compile and fill caches."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A job to time: a recipe with a vocabulary of so many words, and how many of them a step draws (0: all)."""
+
+    recipe: str
+    words: int
+    sample: int = 0
+
+
+SIZES = {
+    "penn": Size("penn", 10_000),
+    "wikitext2": Size("wikitext2", 33_278),
+    "100k": Size("penn", 100_000, 8192),
+    "1m": Size("penn", 1_000_000, 8192),
+}
+MODELS = {"tied": "tied", "convolutional": "convolutional", "groc, characters": "groc", "groc, n-grams": "groc-ngrams"}
+"""The models by name, each a variant of the recipe. The first is what the others are compared with."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians of one model, in milliseconds."""
+
+    model: str
+    step: float
+    ratio: float
+    """To the first model's step."""
+    words_per_second: float
+    memory: float | None
+    """The most that the device held, in MB; None where it was not measured (on a CPU)."""
+    encoder: float
+    prefix: float
+    softmax: float
+    optimiser: float
+
+
+def time_models(size: Size, models: list[str], steps: int, device: str, settings: list[str]) -> list[Timing]:
+    """Time the models in turns, so that a busy moment of the machine hits all of them."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        trainers = {
+            name: stack.enter_context(made_trainer(size, MODELS[name], device, settings, folder)) for name in models
+        }
+        times: dict[str, list[float]] = {name: [] for name in trainers}
+        memory: dict[str, float | None] = dict.fromkeys(trainers)
+        for turn in range(WARM_UP + steps):
+            for name, trainer in trainers.items():
+                _rewind(trainer)
+                with _peak_memory(trainer.policy) as peak:
+                    milliseconds = _timed(trainer.step, trainer.policy)
+                memory[name] = peak()
+                if turn >= WARM_UP:
+                    times[name].append(milliseconds)
+        parts = {name: time_parts(trainer, steps) for name, trainer in trainers.items()}
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        words = next(iter(trainers.values())).options
+        return [
+            Timing(
+                model=name,
+                step=median,
+                ratio=median / medians[models[0]],
+                words_per_second=1000 * words.batch * words.unroll / median,
+                memory=memory[name],
+                **parts[name],
+            )
+            for name, median in medians.items()
+        ]
+
+
+def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
+    """Encoder, prefix network, softmax and optimiser on their own, forwards and backwards."""
+    model, policy, options = trainer.model, trainer.policy, trainer.options
+    window = trainer.streams[: options.unroll + 1]
+    sample = trainer.sampler.draw(window) if trainer.sampler else None
+
+    def encode() -> Embeddings:
+        return trainer.encode() if sample is None else trainer.encode_sample(sample)
+
+    def encoder() -> None:
+        embeddings = encode()
+        sum(part.sum() for part in (embeddings.input, embeddings.output, embeddings.bias)).backward()  # type: ignore[union-attr]
+
+    with torch.no_grad():
+        fixed = encode()
+    inputs = window[:-1] if sample is None else sample.places(window[:-1])
+    targets = (window[1:] if sample is None else sample.places(window[1:])).flatten()
+    read = fixed.rows(inputs).detach().requires_grad_()
+
+    def prefix() -> None:
+        model.prefix(read, detach(trainer.state))[0].dropped.sum().backward()
+
+    with torch.no_grad():
+        prefixes = model.prefix(read, trainer.state)[0].dropped.flatten(0, 1)
+    prefixes.requires_grad_()
+    table = Embeddings(fixed.input, fixed.output.detach().requires_grad_(), fixed.bias.detach().requires_grad_())
+
+    def chances() -> None:
+        if sample is None:
+            losses = softmax.loss(prefixes, table, targets)
+        else:
+            losses = sampled_loss(prefixes, table, targets, sample)
+        losses.mean().backward()  # type: ignore[no-untyped-call]
+
+    parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
+    return {
+        name: statistics.median(_timed(part, policy) for _ in range(WARM_UP + steps)) for name, part in parts.items()
+    }
+
+
+@contextmanager
+def made_trainer(size: Size, variant: str, device: str, settings: list[str], folder: Path) -> Iterator[Trainer]:
+    """A trainer of a recipe's variant on made-up words that occur as often as words do."""
+    config = load_recipe(size.recipe, variant, [f"training.sample={size.sample}", *settings])
+    config = config.replace({"compute.device": device})
+    policy, group = choose(config.compute), Group()
+    draw = np.random.default_rng(1)
+    forms = made_forms(size.words, draw)
+    words = (END, *(forms.string(i) for i in range(1, size.words)))
+    expected = 1e6 / np.arange(1, size.words + 1)
+    vocabulary = Vocabulary(words, np.maximum(expected, 1).astype(int).tolist())
+    tokens = config.training.batch * (config.training.unroll * 50 + 2)
+    ids = draw.choice(size.words, tokens, p=expected / expected.sum()).astype(np.int32)
+    model = build(config, vocabulary, Empty(), calibrate=False).to(policy.device)
+    with model.using(vocabulary, model.prepare_forms(words, forms)):
+        trainer = Trainer(
+            model, config, ids, Text("made up", (END,), np.zeros(1, np.int32)), folder, policy, group, quiet=True
+        )
+        model.train()
+        yield trainer
+
+
+def made_forms(words: int, draw: np.random.Generator) -> WordForms:
+    """Made-up words of some 8 letters, each with 3 related and 10 defining words, of which there are twice as many."""
+    strings = 2 * words
+    sizes = draw.integers(4, 13, strings)
+    boundaries = np.concatenate([[0], np.cumsum(sizes)])
+    characters = draw.integers(ord("a"), ord("z") + 1, boundaries[-1]).astype(np.uint8)
+    # Words must differ: each begins with its own number, written in letters.
+    for place in range(4):
+        characters[boundaries[:-1] + place] = ord("a") + np.arange(strings) // 26**place % 26
+
+    def lists(length: int) -> Lists:
+        index = draw.integers(0, strings, words * length).astype(np.int32)
+        offsets = np.arange(0, words * length + 1, length).astype(np.int32)
+        return Lists(index, offsets, np.full(words, 1 / length, np.float32))
+
+    return WordForms(words, characters, boundaries, lists(3), lists(10))
+
+
+def _rewind(trainer: Trainer) -> None:
+    if trainer.position.at + trainer.options.unroll + 1 >= len(trainer.streams):
+        trainer.position.at = 0  # the text again from its start
+
+
+def _timed(work: Callable[[], object], policy: Policy) -> float:
+    start = time.perf_counter()
+    work()
+    if policy.device.type == "cuda":
+        torch.cuda.synchronize()
+    return 1000 * (time.perf_counter() - start)
+
+
+@contextmanager
+def _peak_memory(policy: Policy) -> Iterator[Callable[[], float | None]]:
+    on_gpu = policy.device.type == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    yield lambda: torch.cuda.max_memory_allocated() / 1e6 if on_gpu else None
+
+
+def to_record(size: Size, timings: list[Timing]) -> dict[str, Any]:
+    return {**asdict(size), "models": [asdict(timing) for timing in timings]}

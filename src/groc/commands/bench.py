@@ -1,0 +1,51 @@
+"""groc bench: what a training step costs, as a ratio to the tied model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from groc.benchmark import MODELS, SIZES, Timing, time_models, to_record
+from groc.compute import choose
+from groc.config import Compute
+from groc.errors import GrocError
+from groc.files import write_text
+from groc.report import table, to_json
+from groc.results import circumstances
+
+
+def bench(
+    sizes: Sequence[str], models: Sequence[str], steps: int, device: str, settings: Sequence[str], out: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    for kind, given, known in (("size", sizes, SIZES), ("model", models, MODELS)):
+        if unknown := [name for name in given if name not in known]:
+            raise GrocError(f"There is no {kind} {unknown[0]!r} to time: choose from {', '.join(known)}.")
+    if steps < 1:
+        raise GrocError(f"--steps is how many steps are timed, not {steps}: give 1 or more.")
+    chosen = [name for name in MODELS if not models or name in models]
+    record = {**circumstances(choose(Compute(device=device))), "settings": list(settings), "steps": steps, "sizes": {}}
+    for name in sizes or SIZES:
+        timings = time_models(SIZES[name], chosen, steps, device, list(settings))
+        record["sizes"][name] = to_record(SIZES[name], timings)
+        if not as_json:
+            print(_table(name, timings), end="\n\n")
+    if out:
+        write_text(Path(out), to_json(record, indent=1) + "\n")
+    if as_json:
+        print(to_json(record))
+
+
+def _table(name: str, timings: list[Timing]) -> str:
+    size = SIZES[name]
+    head = f"{size.words:,} words" + (f", {size.sample:,} drawn a step" if size.sample else "")
+    rows = [
+        [
+            timing.model, f"{timing.step:.2f}", f"{timing.ratio:.2f}", f"{timing.words_per_second:,.0f}",
+            f"{timing.memory:,.0f}" if timing.memory is not None else "",
+            *(f"{part:.2f}" for part in (timing.encoder, timing.prefix, timing.softmax, timing.optimiser)),
+        ]
+        for timing in timings
+    ]  # fmt: skip
+    columns = [head, "ms a step", "ratio", "words/s", "MB", "encoder", "prefix", "softmax", "optimiser"]
+    return table(columns, rows)

@@ -1,0 +1,65 @@
+"""The benchmark measures the real step: here that it runs and that its made-up words are good, never how fast."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from groc import benchmark
+from groc.benchmark import Size, made_forms, time_models
+from groc.cli import main
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "WARM_UP", 1)
+    sizes = {"whole": Size("tiny", 60), "sampled": Size("tiny", 60, 20)}
+    for name in list(benchmark.SIZES):
+        monkeypatch.delitem(benchmark.SIZES, name)
+    for name, size in sizes.items():
+        monkeypatch.setitem(benchmark.SIZES, name, size)
+
+
+@pytest.mark.parametrize("words", [1, 30, 1000])
+def test_made_up_words_differ(words: int) -> None:
+    forms = made_forms(words, np.random.default_rng(1))
+    assert len({forms.string(i) for i in range(len(forms))}) == 2 * words
+    assert forms.words == words
+
+
+@pytest.mark.parametrize("sample", [0, 20])
+def test_every_part_is_timed(sample: int) -> None:
+    models = ["tied", "groc, characters"]
+    for name, timing in zip(models, time_models(Size("tiny", 60, sample), models, 2, "cpu", []), strict=True):
+        assert timing.model == name
+        parts = (timing.step, timing.ratio, timing.encoder, timing.prefix, timing.softmax, timing.optimiser)
+        assert all(part > 0 for part in parts)
+        assert timing.memory is None
+
+
+@pytest.mark.usefixtures("small")
+def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "bench.json"
+    assert main(["bench", "--model", "tied", "--steps", "1", "--device", "cpu", "--out", str(record)]) == 0
+    table = capsys.readouterr().out
+    assert "60 words, 20 drawn a step" in table
+    sizes = json.loads(record.read_text())["sizes"]
+    assert sizes["whole"]["models"][0]["ratio"] == 1.0
+    assert sizes["sampled"]["sample"] == 20
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--size", "huge"], "no size 'huge'"),
+        (["--model", "bert"], "no model 'bert'"),
+        (["--steps", "0"], "--steps"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *arguments]) == 1
+    assert message in capsys.readouterr().err

@@ -26,6 +26,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "groc",
         {"training.full_updates": 0.5, "training.random_unroll": True, "training.average": 0.9},
     ),
+    "groc with characters": ("groc", {"surface.kind": "cnn"}),
+    "convolutional": ("convolutional", {}),
     "tied": ("tied", {"training.activation": 2.0, "training.temporal": 1.0}),
 }
 
@@ -57,3 +59,39 @@ def test_two_processes_give_the_loss_of_one_with_the_same_total_batch(arguments:
             assert other[key] == pytest.approx(row[key], rel=1e-5), key
     (line,) = done.stdout.splitlines()
     assert json.loads(line)["run"] == str(tmp_path / "two"), "one process speaks for all"
+
+
+def test_one_mask_for_all_words_in_all_processes(corpus_folder: Path, glossary_file: Path, tmp_path: Path) -> None:
+    """Dropout of whole dimensions must not differ between the words that different processes encode."""
+    settings = {**tiny_settings("groc"), "forms.lexicon": str(glossary_file), "output.dropout": 0.5}
+    script = tmp_path / "masks.py"
+    script.write_text(MASKS.format(settings=settings, corpus=str(corpus_folder), out=str(tmp_path)))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
+    done = subprocess.run(launcher, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    one, two = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    assert one == two
+    dropped = [all(row[i] == 0 for row in one) for i in range(len(one[0]))]
+    assert 0 < sum(dropped) < len(dropped)
+    assert all(row[i] != 0 for row in one for i in range(len(dropped)) if not dropped[i])
+
+
+MASKS = """
+import json, torch
+from pathlib import Path
+from groc.building import build
+from groc.compute import Group, choose
+from groc.config import Config
+from groc.corpus import Corpus
+from groc.training import Trainer
+
+config, corpus, group = Config().replace({settings}), Corpus({corpus!r}), Group()
+torch.manual_seed(1)
+model = build(config, corpus.vocabulary())
+torch.manual_seed(group.rank)
+ids = corpus.text("train").ids(model.vocabulary)
+trainer = Trainer(model, config, ids, corpus.text("valid"), Path({out!r}), choose(config.compute), group, True)
+model.train()
+Path({out!r}, f"{{group.rank}}.json").write_text(json.dumps(trainer.encode().input.tolist()))
+group.close()
+"""

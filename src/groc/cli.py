@@ -20,9 +20,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     parser = build_parser()
     options, rest = parser.parse_known_args(arguments)
-    # key=value pairs may stand anywhere among the options, which argparse cannot say.
-    options.settings = [argument for argument in rest if "=" in argument and not argument.startswith("-")]
-    if strangers := [a for a in rest if a not in options.settings or not getattr(options, "takes_settings", False)]:
+    # key=value pairs, and arguments of which some may be missing, may stand anywhere among the options, which argparse
+    # cannot say.
+    loose = [argument for argument in rest if not argument.startswith("-")]
+    if hasattr(options, "arguments"):
+        options.arguments = [*options.arguments, *loose]
+    elif getattr(options, "takes_settings", False):
+        options.settings = loose = [argument for argument in loose if "=" in argument]
+    else:
+        loose = []
+    if strangers := [argument for argument in rest if argument not in loose]:
         parser.error(f"unrecognized arguments: {' '.join(strangers)}")
     if sys.stderr.isatty() and options.command != "lexicon":
         print("groc: loading PyTorch ...", file=sys.stderr)  # the import alone takes seconds
@@ -49,6 +56,15 @@ def build_parser() -> argparse.ArgumentParser:
     _train(commands.add_parser("train", usage=f"groc train RECIPE {SETTINGS}", help="train a recipe on a corpus"))
     _evaluate(commands.add_parser("eval", help="perplexity of a text, and where it comes from"))
     _info(commands.add_parser("info", usage=f"groc info RECIPE|RUN {SETTINGS}", help="sizes before a step is trained"))
+    _score(commands.add_parser("score", usage="groc score [RUN] [FILE ...] [options]", help="surprisal of each word"))
+    _next(commands.add_parser("next", usage="groc next [RUN] TEXT [options]", help="the words that may come next"))
+    _generate(commands.add_parser("generate", help="go on with a text"))
+    _explain(
+        commands.add_parser("explain", usage="groc explain [RUN] WORD [options]", help="what the model makes of a word")
+    )
+    _bench(
+        commands.add_parser("bench", usage="groc bench [key=value ...] [options]", help="what a training step costs")
+    )
     _serve(commands.add_parser("serve", help="an HTTP service and a page in the browser"))
     _lexicon(commands.add_parser("lexicon", help="WordNet: install it, look at a word, measure coverage"))
     return parser
@@ -138,15 +154,168 @@ def _info(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run, takes_settings=True)
 
 
+def _score(parser: argparse.ArgumentParser) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from groc.commands.score import show_scores
+
+        show_scores(
+            options.arguments,
+            options.format,
+            options.documents,
+            options.glossary,
+            options.tokenised,
+            options.ends,
+            options.unknown,
+            options.device,
+        )
+
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        metavar="[RUN] FILE",
+        help=f"{RUN}, and texts (.gz and .xz too; default: standard input)",
+    )
+    parser.add_argument(
+        "--format", default="tsv", choices=("tsv", "jsonl", "text"), help="rows (default: tsv), or the text in colour"
+    )
+    parser.add_argument(
+        "--documents",
+        default="file",
+        choices=("file", "line", "all"),
+        help="what is read as one stream: a file (default), a line, or all files",
+    )
+    parser.add_argument("--tokenised", action="store_true", help="the text's words are separated by spaces already")
+    parser.add_argument("--ends", action="store_true", help="rows for the <eos> at the ends of lines, too")
+    parser.add_argument("--unknown", action="store_true", help="read new words as <unk>")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
+    _glossary(parser)
+    parser.set_defaults(run=run)
+
+
+def _next(parser: argparse.ArgumentParser) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from groc.commands.next_words import show_next
+
+        model, text = _run_and(options.arguments, "TEXT")
+        show_next(
+            model,
+            text,
+            options.limit,
+            options.words,
+            options.glossary,
+            options.tokenised,
+            options.unknown,
+            options.json,
+        )
+
+    parser.add_argument(
+        "arguments", nargs="*", metavar="[RUN] TEXT", help=f"{RUN}, and what stands before; '' is the start of a text"
+    )
+    parser.add_argument("--limit", type=int, default=10, help="how many words to show (default: 10)")
+    parser.add_argument("--words", metavar="FILE", help="choose among these alone, known or new: one word a line")
+    _glossary(parser)
+    _reading(parser)
+    _json(parser)
+    parser.set_defaults(run=run)
+
+
+def _generate(parser: argparse.ArgumentParser) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from groc.commands.generate import show_generated
+
+        if len(options.arguments) > 1:
+            raise GrocError("groc generate takes one RUN; what to go on with is given as --text 'words'.")
+        show_generated(
+            next(iter(options.arguments), None),
+            options.text,
+            options.glossary,
+            options.tokenised,
+            options.json,
+            length=options.length,
+            seed=options.seed,
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            unknown=options.unknown,
+        )
+
+    parser.add_argument("arguments", nargs="*", metavar="[RUN]", help=RUN)
+    parser.add_argument("--text", default="", help="what to go on with (default: nothing)")
+    parser.add_argument("--length", type=int, default=50, help="how many words, ends of lines counted (default: 50)")
+    parser.add_argument("--seed", type=int, help="the same number gives the same text")
+    parser.add_argument("--temperature", type=float, default=1.0, help="below 1 plainer, above 1 wilder, 0 no chance")
+    parser.add_argument("--top-k", type=int, default=0, metavar="K", help="draw from the K most probable words alone")
+    parser.add_argument(
+        "--top-p", type=float, default=1.0, metavar="P", help="draw from the fewest words that hold the share P"
+    )
+    _glossary(parser)
+    _reading(parser)
+    _json(parser)
+    parser.set_defaults(run=run)
+
+
+def _explain(parser: argparse.ArgumentParser) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from groc.commands.explain import show_explanation
+
+        model, word = _run_and(options.arguments, "WORD")
+        show_explanation(model, word, options.context, options.limit, options.glossary, options.json)
+
+    parser.add_argument("arguments", nargs="*", metavar="[RUN] WORD", help=f"{RUN}, and any word, known or new")
+    parser.add_argument("--context", metavar="TEXT", help="what stands before it; '' is the start of a text")
+    parser.add_argument("--limit", type=int, default=10, help="how many of the nearest words (default: 10)")
+    _glossary(parser)
+    _json(parser)
+    parser.set_defaults(run=run)
+
+
+RUN = "a folder that groc train wrote (default: the model that comes along)"
+
+
+def _run_and(arguments: Sequence[str], name: str) -> tuple[str | None, str]:
+    """What `[RUN] NAME` was given."""
+    if len(arguments) not in (1, 2):
+        raise GrocError(
+            f"One {name} is needed, in quotes if it holds spaces, and before it the folder of a run or none."
+        )
+    return (None, arguments[0]) if len(arguments) == 1 else (arguments[0], arguments[1])
+
+
+def _reading(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tokenised", action="store_true", help="the text's words are separated by spaces already")
+    parser.add_argument("--unknown", action="store_true", help="<unk> may be among the words")
+
+
+def _bench(parser: argparse.ArgumentParser) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from groc.commands.bench import bench
+
+        bench(
+            options.size,
+            options.model,
+            options.steps,
+            options.device,
+            options.settings,
+            options.out,
+            options.json,
+        )
+
+    parser.add_argument("--size", action="append", default=[], help="penn, wikitext2, 100k or 1m (default: all)")
+    parser.add_argument("--model", action="append", default=[], metavar="NAME", help="tied, ... (default: all)")
+    parser.add_argument("--steps", type=int, default=20, help="how many steps are timed (default: 20)")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
+    parser.add_argument("--out", metavar="FILE", help="write the record there")
+    _json(parser)
+    parser.set_defaults(run=run, takes_settings=True)
+
+
 def _serve(parser: argparse.ArgumentParser) -> None:
     def run(options: argparse.Namespace) -> None:
         from groc.commands.serve import serve
 
-        serve(options.runs, options.glossary, options.host, options.port, options.token)
+        serve(options.arguments, options.glossary, options.host, options.port, options.token)
 
-    parser.add_argument(
-        "runs", nargs="*", metavar="RUN", help="folders that groc train wrote (default: the small model that comes along)"
-    )
+    parser.add_argument("arguments", nargs="*", metavar="RUN", help="run folders (default: the model that comes along)")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: this machine alone)")
     parser.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes any that is free")
     parser.add_argument("--token", help="who asks must have it; made up where the host is not this machine alone")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -120,6 +120,17 @@ class Group:
         dist.all_gather(everyone, value.contiguous())
         return everyone
 
+    def share(self, words: int) -> Tensor:
+        """The ids of the words that this process encodes for all: as many as every other does, so that the very last
+        word may be encoded more than once."""
+        each = -(-words // self.size)
+        return torch.arange(self.rank * each, (self.rank + 1) * each).clamp(max=words - 1)
+
+    def gather_rows(self, rows: Tensor, total: int) -> Tensor:
+        """The rows of all processes, one behind the other, cut to `total`. Gradients find their way back."""
+        gathered: Tensor = _GatherRows.apply(rows, self)  # type: ignore[no-untyped-call]
+        return gathered[:total]
+
     def wait(self) -> None:
         if self.size > 1:
             dist.barrier()
@@ -134,3 +145,17 @@ class Group:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+class _GatherRows(torch.autograd.Function):
+    """Every process uses the rows of all, so the gradient of its own rows is the sum over all processes."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, group: Group) -> Tensor:
+        ctx.group, ctx.rows = group, len(rows)
+        return torch.cat(group.gather(rows))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        total = ctx.group.total(gradients[0].contiguous())
+        return total[ctx.group.rank * ctx.rows : (ctx.group.rank + 1) * ctx.rows], None

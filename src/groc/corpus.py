@@ -128,7 +128,7 @@ def _parse(path: Path) -> tuple[list[str], Ids]:
     index: defaultdict[bytes, int] = defaultdict(lambda: len(index))
     end = END.encode()
     codes: list[npt.NDArray[np.int32]] = []
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(raw_lines(path), 1):
         tokens = line.split()
         if len(tokens) > LONGEST_LINE:
             raise GrocError(
@@ -154,7 +154,7 @@ def _check_utf8(path: Path, number: int, line: bytes) -> None:
         ) from None
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def raw_lines(path: Path) -> Iterator[bytes]:
     progress = Progress(f"reading {path.name}", path.stat().st_size)
     try:
         with open(path, "rb") as raw, _unpacked(raw, path.suffix) as handle:

@@ -150,6 +150,11 @@ class LanguageModel(nn.Module):
         """Whether no parameter belongs to a word."""
         return not any(isinstance(module, WordTable) for module in self.modules())
 
+    @property
+    def composes(self) -> bool:
+        """Whether characters of words are encoded."""
+        return self._surface[0] is not None
+
     def in_lexicon(self, word: str) -> bool:
         """Whether the lexicon or a glossary says anything of the word."""
         selected = self.compiler.select(word)
@@ -201,7 +206,7 @@ class LanguageModel(nn.Module):
         stamp = self._stamp()
         kept = self._kept
         if kept is None or kept.stamp != stamp:
-            with torch.no_grad(), evaluating(self):
+            with torch.inference_mode(False), torch.no_grad(), evaluating(self):
                 kept = KeptVectors.of(stamp, self.vocabulary, self.embed())
         self._kept = kept = kept.to(self.device)
         return kept.vectors
@@ -214,10 +219,10 @@ class LanguageModel(nn.Module):
         self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
         self._grounded = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
 
-    @torch.no_grad()
     def _compose(self, words: Sequence[str]) -> Embeddings:
         forms = self.compiler.compile_words(words) if self._surface[0] else None
-        with evaluating(self):
+        # Not in inference mode, whoever asks: what is kept may be read where gradients are wanted.
+        with torch.inference_mode(False), torch.no_grad(), evaluating(self):
             return self.embed_forms(self.prepare_forms(words, forms))
 
     def _stamp(self) -> object:

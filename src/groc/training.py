@@ -33,6 +33,7 @@ from groc.progress import Progress
 from groc.report import perplexity, to_json
 from groc.resuming import Position
 from groc.scoring import Scores, score
+from groc.sharing import SharedEncoder
 
 
 class Interrupted(KeyboardInterrupt):
@@ -68,11 +69,13 @@ class Trainer:
         self.optimiser = make_optimiser(model, self.options)
         self.schedule = make_schedule(self.options)
         self.averaged = AveragedWeights(model, self.options.average) if self.options.average else None
+        self.shared = SharedEncoder(model, group) if group.size > 1 and model.composes else None
+        forms = self.shared.forms if self.shared else model.forms
         if not self.options.sample:
-            for lists in model.forms.modules():
+            for lists in forms.modules():
                 if isinstance(lists, Segments):
                     lists.transpose()  # before it is compiled
-        self.embed = policy.compiled(model.embed)
+        self.embed: Callable[[], Embeddings] = policy.compiled(lambda: model.embed_forms(forms))
         self.frozen: Embeddings | None = None
         counts, draws = model.vocabulary.counts, self.options.sample
         self.sampler = Sampler(counts, draws, policy.device) if draws else None
@@ -182,6 +185,9 @@ class Trainer:
 
     def encode(self) -> Embeddings:
         """E^in, E^out and b of all words."""
+        return self.shared.whole(self._encode, self.position.step) if self.shared else self._encode()
+
+    def _encode(self) -> Embeddings:
         with self.policy.autocast():
             return _float32(self.embed())
 

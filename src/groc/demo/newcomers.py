@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
+from groc import suggest
+from groc.context import Context
 from groc.corpus import Text
 from groc.forms import FormsCompiler
 from groc.model import LanguageModel
@@ -66,27 +66,16 @@ def context(text: Text, word: str) -> tuple[str, ...]:
     return min((before for before in found if len(before) >= BEFORE), key=len, default=found[0])
 
 
-@torch.inference_mode()
 def nearest(model: LanguageModel, words: Sequence[str], limit: int) -> list[list[str]]:
     """For each word the trained words whose output embeddings have the smallest angle with its own."""
-    embeddings = torch.nn.functional.normalize(model.embed().output, dim=-1)
-    index = model.vocabulary.index
-    trained = torch.tensor([index[word] for word in model.trained if word != END])
-    cosines = embeddings[[index[word] for word in words]] @ embeddings[trained].T
-    best = trained[cosines.topk(min(limit, len(trained))).indices.cpu()]
-    return [[model.vocabulary.words[i] for i in row] for row in best.tolist()]
+    return [[word for word, _ in row] for row in suggest.nearest(model, words, limit)]
 
 
-@torch.inference_mode()
 def guess(model: LanguageModel, newcomers: Sequence[NewWord], limit: int) -> list[Guess]:
     """What the model expects where each new word stands, after reading its line from the start."""
-    embeddings = model.embed()
-    guesses = []
+    index, guesses = model.vocabulary.index, []
     for newcomer in newcomers:
-        index = model.vocabulary.index
-        ids = torch.tensor([index[word] for word in (END, *newcomer.context)], device=model.device)
-        prefixes, _ = model.read(embeddings, ids[:, None], model.prefix.start(1))
-        log_probs = model.log_probs(embeddings, prefixes.dropped[-1])[0]
+        log_probs = Context.behind(model, [index[word] for word in newcomer.context]).log_probs()
         true = log_probs[index[newcomer.word]]
         guesses.append(
             Guess(

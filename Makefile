@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wordnet clean
+.PHONY: help demo test check bench wordnet browser pocket clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,8 +23,14 @@ wordnet: $(READY) ## find WordNet on this machine or put it into the user's cach
 demo: wordnet ## train a small GroC and a small tied model, move both to a new domain (minutes on a CPU)
 	$(BIN)/groc demo
 
-test: wordnet ## run the tests
-	$(BIN)/python -m pytest
+browser: # Debian's Chromium for the browser tests, where it may be installed
+	@command -v chromium > /dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+	     && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null; } \
+	|| echo "The browser tests are skipped: there is no chromium, and only root on Debian can install it here."
+
+test: wordnet browser ## run the tests
+	$(BIN)/python -m pytest -rs
 
 check: $(READY) ## lint and type-check
 	$(BIN)/ruff check .
@@ -33,6 +39,9 @@ check: $(READY) ## lint and type-check
 
 bench: $(READY) ## time one training step of each model, as a ratio to the tied one
 	$(BIN)/groc bench
+
+pocket: wordnet ## train the small model that comes along anew (half an hour on a CPU)
+	$(BIN)/python tools/pocket.py
 
 clean: ## remove the virtual environment and caches of this folder
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build demo

@@ -1,0 +1,509 @@
+"""The web page, driven in Chromium against the real service: what people see, by mouse, keyboard and finger."""
+
+# ruff: noqa: E402 (what the driver of the browser needs may be missing, and is asked for first)
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
+
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("there is no chromium here: install Debian's package of that name", allow_module_level=True)
+pytest.importorskip("playwright", reason="the playwright package is not here: pip install playwright")
+
+from conftest import TRAIN_WORDS, shake, tiny_model
+from playwright.sync_api import Browser, Locator, Page, Route, expect, sync_playwright
+from visit import PHONE, Visit, contrasts, opacity, shown_bits, underline
+
+from groc.errors import GrocError
+from groc.lexicon import Glossary
+from groc.lexicon.terms import read_terms
+from groc.model import LanguageModel
+from groc.playground import limits
+from groc.playground.app import create_app
+from groc.vocabulary import Vocabulary
+
+ARGUMENTS = """--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync
+--no-first-run""".split()
+TEXT = "the dog sleeps on the old boat"
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def models(vocabulary: Vocabulary, glossary: Glossary) -> dict[str, LanguageModel]:
+    """Whose words differ so much that it shows in the decimals that people read."""
+    models = {kind: tiny_model(kind, "ngrams", vocabulary, glossary) for kind in ("groc", "tied")}
+    for model, seed in product(models.values(), range(2, 22)):
+        shake(model, seed)
+    return models
+
+
+@pytest.fixture(scope="module")
+def serve(models: dict[str, LanguageModel]) -> Iterator[Serve]:
+    """A function that serves the runs it is given by name and returns the address."""
+    servers = []
+
+    def start(*runs: str, **options: Any) -> str:
+        app = create_app({run: models[run] for run in runs}, **options)
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        servers.append((server, thread))
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+
+    yield start
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(serve: Serve) -> str:
+    return serve("groc", "tied")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS) as browser,
+    ):
+        yield browser
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    visit = Visit(browser, address)
+    yield visit
+    visit.page.context.close()
+    assert visit.complaints == []
+    assert visit.hosts == {urlsplit(address).netloc}
+
+
+def ask(address: str, path: str, **body: Any) -> dict[str, Any]:
+    answer = httpx.post(f"{address}api/{path}", json=body)
+    assert answer.is_success, answer.text
+    result: dict[str, Any] = answer.json()
+    return result
+
+
+def scores(address: str, text: str, **body: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = ask(address, "score", text=text, **body)["documents"][0]["words"]
+    return rows
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_shaded_by_surprisal_and_not_by_colour_alone(visit: Visit, address: str) -> None:
+    words = visit.read(TEXT, 7)
+    expected = [row["surprisal"] for row in scores(address, TEXT)]
+    assert words.all_text_contents() == TEXT.split()
+    assert shown_bits(words) == pytest.approx(expected, abs=0.051)
+    by_surprisal = sorted(range(7), key=expected.__getitem__)
+    for look in (underline, opacity):
+        values = [look(words.nth(index)) for index in by_surprisal]
+        assert values == sorted(values)
+        assert values[0] < values[-1]
+
+
+def test_details_on_hover_on_focus_and_from_the_chart(visit: Visit, address: str) -> None:
+    words = visit.read("the zebra sleeps", 3)
+    row = scores(address, "the zebra sleeps")[1]
+    bars = visit.page.locator(".column .hit")
+    details = visit.page.get_by_role("tooltip")
+    for reach in (words.nth(1).hover, words.nth(1).focus, bars.nth(1).hover):
+        expect(details).to_be_hidden()
+        reach()
+        expect(details).to_contain_text("zebra")
+        assert float(visit.fact("Surprisal")[0].split()[0]) == pytest.approx(row["surprisal"], abs=0.051)
+        assert float(visit.fact("Entropy")[0].split()[0]) == pytest.approx(row["entropy"], abs=0.051)
+        assert visit.fact("Rank") == [str(row["rank"])]
+        assert visit.fact("Seen in training") == ["no"]
+        assert visit.fact("In lexicon") == ["yes"]
+        expect(words.nth(1)).to_have_class(re.compile("current"))
+        expect(visit.page.locator(".column").nth(1)).to_have_class(re.compile("current"))
+        visit.page.mouse.move(0, 0)
+        visit.page.keyboard.press("Escape")
+        visit.page.evaluate("document.activeElement.blur()")
+    expect(details).to_be_hidden()
+
+
+def test_the_chart_has_an_axis_and_a_bar_for_each_word(visit: Visit) -> None:
+    words = visit.read(TEXT, 7)
+    bits = shown_bits(words)
+    heights = [float(bar.get_attribute("height") or 0) for bar in visit.page.locator(".bar").all()]
+    assert [height / heights[0] for height in heights] == pytest.approx([value / bits[0] for value in bits], rel=0.02)
+    assert visit.page.locator(".axis text").all_text_contents()[:2] == ["0", "5"]
+    name = visit.page.get_by_role("img", name=re.compile("Surprisal of 7 words")).get_attribute("aria-label")
+    assert TEXT.split()[bits.index(max(bits))] in (name or "")
+
+
+def test_spans_are_those_of_any_script(visit: Visit) -> None:
+    """The service counts code points, JavaScript half of them: a wrong count would cut the words elsewhere."""
+    text = "😀 the 👩🏽‍🚀 dog\n\nשלום עולם the 東京 zebra 😀"
+    visit.type(text)
+    expect(visit.words().last).to_have_text("😀")
+    pieces = visit.words().all_text_contents()
+    assert "".join(pieces) == re.sub(r"\s", "", text)
+    assert {"dog", "שלום", "zebra"} <= set(pieces)
+    assert visit.page.locator(".words").first.evaluate("node => node.textContent") == text
+    visit.read("שלום the dog", 3)
+    assert visit.page.locator(".words").first.evaluate("node => getComputedStyle(node).direction") == "rtl"
+
+
+def test_markup_is_shown_as_text(visit: Visit) -> None:
+    attack = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    visit.type(attack)
+    expect(visit.page.locator(".words").first).to_have_text(attack)
+    visit.words().first.hover()
+    visit.teach("<b>bold</b>", attack, "<i>, <u>", attack)
+    expect(visit.page.locator("#taught")).to_contain_text("<b>bold</b>")
+    expect(visit.page.locator("#lesson q")).to_contain_text("<script>")
+    assert visit.page.locator("main :is(img, script, i, u), #taught b").count() == 0
+
+
+def test_an_old_answer_never_takes_the_place_of_a_newer_one(visit: Visit) -> None:
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        if "dog" in (route.request.post_data or ""):
+            held.append(route)
+        else:
+            route.continue_()
+
+    visit.read("the", 1)
+    visit.page.route("**/api/score", hold_the_first)
+    with visit.page.expect_request("**/api/score"):
+        visit.type("the dog")
+    visit.read("the old boat", 3)
+    for route in held:
+        route.continue_()
+    visit.page.wait_for_timeout(300)
+    assert visit.words().all_text_contents() == ["the", "old", "boat"]
+    assert held
+
+
+def test_errors_are_sentences_near_their_place(visit: Visit) -> None:
+    visit.read(TEXT, 7)
+    visit.type("the dog " * limits.TEXT)
+    expect(visit.page.locator("#reading-error")).to_contain_text("at most")
+    expect(visit.words()).to_have_count(0)
+    visit.read(TEXT, 7)
+    expect(visit.page.locator("#reading-error")).to_be_hidden()
+    visit.teach("zebra", "a striped animal " * limits.DEFINITION)
+    expect(visit.page.locator("#teaching-error")).to_contain_text("definition")
+    expect(visit.page.locator("#taught li")).to_have_count(0)
+    assert all("413" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+
+
+def test_a_busy_service_is_asked_again(visit: Visit) -> None:
+    refusals = iter([429, 429])
+
+    def refuse_twice(route: Route) -> None:
+        if next(refusals, None):
+            route.fulfill(status=429, json={"error": "The service is busy: try again in a moment."})
+        else:
+            route.continue_()
+
+    visit.read("the", 1)
+    visit.page.route("**/api/score", refuse_twice)
+    visit.type(TEXT)
+    expect(visit.page.get_by_text("The service is busy: trying again")).to_be_visible()
+    expect(visit.words()).to_have_count(7)
+    expect(visit.page.get_by_text("The service is busy")).to_be_hidden()
+    assert all("429" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+
+
+# --- next words -------------------------------------------------------------------------------------------------------
+
+
+def test_next_words_change_as_one_types(visit: Visit, address: str) -> None:
+    for text in ("the dog", "the dog sleeps"):
+        visit.type(text)
+        best = [suggestion["word"] for suggestion in ask(address, "next", text=text, limit=9)["suggestions"]]
+        expect(visit.next_words().locator(".next")).to_have_text([readable(word) for word in best])
+        assert len(best) == 9
+
+
+def readable(word: str) -> re.Pattern[str]:
+    return re.compile(f"^{re.escape('end of line' if word == '<eos>' else word)}$")
+
+
+def test_a_next_word_is_inserted_where_the_caret_is(visit: Visit, address: str) -> None:
+    area = visit.field("Text")
+    visit.read("the boat", 2)
+    area.press("Home")
+    for _ in "the":
+        area.press("ArrowRight")
+    words = [suggestion["word"] for suggestion in ask(address, "next", text="the", limit=9)["suggestions"]]
+    best = next(word for word in words if word.isalpha())
+    expect(visit.next_words().locator(".next")).to_have_text([readable(word) for word in words])
+    visit.next_words().nth(words.index(best)).click()
+    expect(area).to_have_value(f"the {best} boat")
+    expect(visit.words()).to_have_text(["the", best, "boat"])
+
+
+# --- teaching ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_taught_word_changes_and_a_removed_one_is_as_before(visit: Visit, address: str) -> None:
+    term = {"word": "zorple", "definition": "a striped animal that barks", "related": ["dog", "puppy"]}
+    words = visit.read("the old zorple sleeps", 4)
+    untaught = words.nth(2).get_attribute("data-bits") or ""
+    visit.teach("zorple", term["definition"], "dog, puppy")
+
+    lesson = visit.page.locator("#lesson")
+    expect(lesson).to_contain_text("zorple after the old is now")
+    glossary = ask(address, "glossaries", terms=[term])["id"]
+    before = ask(address, "explain", word="zorple", context="the old ")
+    after = ask(address, "explain", word="zorple", context="the old ", glossary=glossary)
+    assert before["probability"] != pytest.approx(after["probability"], rel=0.01)
+    cells = lesson.locator(".change").get_by_role("row", name="Rank").get_by_role("cell")
+    assert cells.all_text_contents() == [str(before["rank"]), str(after["rank"])]
+    cells = lesson.locator(".change").get_by_role("row", name="Nearest").get_by_role("cell")
+    for cell, explanation in zip(cells.all(), (before, after), strict=True):
+        assert cell.get_by_role("listitem").all_text_contents() == [word for word, _ in explanation["nearest"][:6]]
+
+    taught = scores(address, "the old zorple sleeps", glossary=glossary)[2]["surprisal"]
+    expect(words.nth(2)).not_to_have_attribute("data-bits", untaught)
+    assert shown_bits(words)[2] == pytest.approx(taught, abs=0.051)
+    visit.page.get_by_role("button", name="Remove zorple").click()
+    expect(visit.page.locator("#taught li")).to_have_count(0)
+    expect(words.nth(2)).to_have_attribute("data-bits", untaught)
+
+
+def test_a_term_of_several_words_is_one_word(visit: Visit) -> None:
+    visit.read("the old sea dog sleeps", 5)
+    visit.teach("sea dog", "an old man of the ships")
+    expect(visit.words()).to_have_text(["the", "old", "sea dog", "sleeps"])
+    expect(visit.page.locator("#lesson")).to_contain_text("after the old")
+
+
+def test_taught_words_outlive_a_reload_and_a_forgetful_service(visit: Visit, address: str) -> None:
+    words = visit.read("the zorple", 2)
+    visit.teach("zorple", "a striped animal that barks")
+    expect(visit.page.locator("#lesson .change")).to_be_visible()
+    taught = scores(address, "the zorple", glossary=visit.page.evaluate(GLOSSARY))[1]["surprisal"]
+    httpx.delete(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").raise_for_status()
+    visit.page.reload()
+    expect(visit.page.locator("#taught li")).to_have_count(1)
+    expect(words).to_have_count(2)
+    assert shown_bits(words)[1] == pytest.approx(taught, abs=0.051)
+    httpx.delete(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").raise_for_status()
+    visit.page.get_by_role("button", name="Remove zorple").click()
+    expect(visit.page.locator("#taught li")).to_have_count(0)
+    assert all("404" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+
+
+GLOSSARY = "JSON.parse(sessionStorage['groc.glossary'])"
+
+
+def test_a_glossary_file_is_imported_or_its_broken_line_is_named(visit: Visit, tmp_path: Path) -> None:
+    broken, good = tmp_path / "broken.jsonl", tmp_path / "good.csv"
+    broken.write_text('{"word": "zorple"}\n{"word": \n', encoding="utf-8")
+    good.write_text('word,definition,related\nzorple,"a dog, small",dog;puppy\nflimmer,,\n', encoding="utf-8")
+    visit.page.locator("#file").set_input_files(broken)
+    expect(visit.page.locator("#teaching-error")).to_contain_text("Line 2 of broken.jsonl")
+    expect(visit.page.locator("#taught li")).to_have_count(0)
+    visit.page.locator("#file").set_input_files(good)
+    expect(visit.page.locator("#taught .look")).to_have_text(["flimmer", "zorple"])
+    expect(visit.page.locator("#teaching-error")).to_be_hidden()
+    visit.page.get_by_role("button", name="zorple", exact=True).click()
+    expect(visit.field("Definition")).to_have_value("a dog, small")
+
+
+CELLS = st.text(st.sampled_from('abé東😀 ",;\n\t{}:'), max_size=8) | st.sampled_from(["word", "Definition", "related"])
+ROWS = st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=4)
+
+
+@given(rows=ROWS, kind=st.sampled_from(["csv", "tsv", "jsonl"]))
+def test_the_page_reads_glossaries_as_the_library_does(
+    rows: list[list[str]], kind: str, reader: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("twin") / f"terms.{kind}"
+    path.write_text(as_file(rows, kind), encoding="utf-8", newline="")
+    try:
+        expected = [[word, definition, list(related)] for word, definition, related in read_terms(path)]
+    except GrocError:
+        expected = []
+    assert reader.evaluate(PARSE, [path.name, path.read_text(encoding="utf-8")]) == expected
+
+
+def as_file(rows: list[list[str]], kind: str) -> str:
+    """Not always a glossary: tables may have cells too many, JSON lines a strange key, and words may be missing."""
+    if kind == "csv":
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows(rows)
+        return buffer.getvalue()
+    if kind == "tsv":
+        return "\n".join("\t".join(row) for row in rows)
+    return "\n".join(json.dumps(dict(zip(("word", "definition", "other"), row, strict=False))) for row in rows)
+
+
+PARSE = """([name, content]) => import("/static/importing.js").then(({ parseGlossary }) => {
+    try {
+        const terms = parseGlossary(name, content);
+        return terms.map(({ word, definition = "", related = [] }) => [word, definition, related]);
+    } catch {
+        return [];
+    }
+})"""
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Browser, address: str) -> Page:
+    return Visit(browser, address).page
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_two_runs_side_by_side(visit: Visit, address: str) -> None:
+    visit.read(TEXT, 7)
+    visit.page.get_by_label("Compare with").select_option("tied")
+    expect(visit.words("tied")).to_have_count(7)
+    left, right = (visit.words(run).first.bounding_box() or {} for run in ("groc", "tied"))
+    assert left["y"] == right["y"]
+    assert left["x"] < right["x"]
+    expected = {run: scores(address, TEXT, run=run) for run in ("groc", "tied")}
+    for run, rows in expected.items():
+        assert shown_bits(visit.words(run)) == pytest.approx([row["surprisal"] for row in rows], abs=0.051)
+        best = ask(address, "next", text=TEXT, run=run, limit=1)["suggestions"][0]["word"]
+        expect(visit.next_words(run).first.locator(".next")).to_have_text(readable(best))
+    expect(visit.page.locator(".rival")).to_have_count(7)
+    visit.words("tied").nth(2).hover()
+    assert visit.fact("Rank") == [str(rows[2]["rank"]) for rows in expected.values()]
+    visit.page.get_by_label("Compare with").select_option("nothing")
+    expect(visit.words("tied")).to_have_count(0)
+
+
+def test_one_run_needs_no_menu(browser: Browser, serve: Serve) -> None:
+    visit = Visit(browser, serve("groc"))
+    visit.read(TEXT, 7)
+    expect(visit.page.get_by_label("Compare with")).to_be_hidden()
+    assert visit.complaints == []
+
+
+def test_the_token_of_the_address_opens_the_service(browser: Browser, serve: Serve) -> None:
+    address = serve("groc", token="open sesame")
+    assert httpx.get(address).status_code == 401
+    visit = Visit(browser, f"{address}?token=open%20sesame")
+    visit.read(TEXT, 7)
+    visit.teach("zorple", "a dog")
+    expect(visit.page.locator("#lesson .change")).to_be_visible()
+    assert visit.complaints == []
+
+
+# --- everybody --------------------------------------------------------------------------------------------------------
+
+
+def test_all_of_it_by_keyboard(visit: Visit, address: str) -> None:
+    press, focused = visit.page.keyboard.press, visit.page.locator(":focus")
+
+    def tab_to(target: Locator) -> None:
+        for _ in range(12):
+            if target.evaluate("node => node === document.activeElement"):
+                return
+            press("Tab")
+        raise AssertionError(f"The keyboard does not reach {target}")
+
+    expect(visit.words().first).to_be_visible()
+    area = visit.field("Text")
+    press("Tab")
+    expect(focused).to_have_text("Skip to the text")
+    press("Enter")
+    expect(area).to_be_focused()
+    press("Control+A")
+    visit.page.keyboard.type("the dog")
+    expect(visit.words()).to_have_text(["the", "dog"])
+
+    best = [s["word"] for s in ask(address, "next", text="the dog", limit=9)["suggestions"]]
+    number = next(index for index, word in enumerate(best, 1) if word.isalpha())
+    expect(visit.next_words().locator(".next")).to_have_text([readable(word) for word in best])
+    tab_to(visit.next_words().first)
+    press("ArrowDown")
+    expect(visit.next_words().nth(1)).to_be_focused()
+    press(str(number))
+    expect(area).to_have_value(f"the dog {best[number - 1]}")
+    expect(visit.words()).to_have_count(3)
+    expect(visit.next_words().first).to_be_focused()
+    press("Escape")
+    expect(area).to_be_focused()
+
+    tab_to(visit.words().first)
+    press("ArrowRight")
+    expect(visit.words().nth(1)).to_be_focused()
+    expect(visit.page.get_by_role("tooltip")).to_contain_text("dog")
+    press("Escape")
+    expect(visit.page.get_by_role("tooltip")).to_be_hidden()
+
+    tab_to(visit.field("Word"))
+    visit.page.keyboard.type("zorple")
+    press("Tab")
+    visit.page.keyboard.type("a small dog")
+    press("Tab")
+    press("Enter")
+    expect(visit.page.locator("#taught li")).to_have_count(1)
+    tab_to(visit.page.get_by_role("button", name="Remove zorple"))
+    press("Enter")
+    expect(visit.page.locator("#taught li")).to_have_count(0)
+    expect(visit.field("Word")).to_be_focused()
+    expect(visit.page.locator("#announcer")).to_contain_text("3 words")
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport=PHONE, has_touch=True, is_mobile=True)
+    width = "document.documentElement.scrollWidth"
+    for text in (TEXT, "dog" * 100, " ".join(TRAIN_WORDS) * 4):
+        visit.type(text)
+        expect(visit.words().first).to_contain_text(text[:3])
+        assert visit.page.evaluate(width) == PHONE["width"]
+    visit.page.get_by_label("Compare with").select_option("tied")
+    visit.teach("zorple" * 30, "a small dog", "dog" * 60)
+    expect(visit.page.locator("#lesson .change")).to_be_visible()
+    visit.page.locator("#lesson summary").tap()
+    visit.read("dog " * 20, 20).nth(2).tap()
+    expect(visit.page.get_by_role("tooltip")).to_contain_text("Surprisal")
+    box = visit.page.get_by_role("tooltip").bounding_box() or {}
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE["width"]
+    assert visit.page.evaluate(width) == PHONE["width"]
+    assert visit.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_light_and_dark(browser: Browser, address: str, scheme: str) -> None:
+    """Contrast of at least 4.5 to 1, of words at full shade too."""
+    visit = Visit(browser, address, color_scheme=scheme)
+    visit.read(TEXT, 7)
+    visit.teach("zorple", "a small dog")
+    expect(visit.page.locator("#lesson .change")).to_be_visible()
+    visit.words().first.evaluate("word => word.style.setProperty('--heat', 1)")
+    ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor").removeprefix("rgb(").split(",")[0]
+    assert (int(ground) < 64) == (scheme == "dark")
+    assert {node: value for node, value in contrasts(visit.page) if value < 4.5} == {}
+    assert visit.complaints == []

@@ -174,6 +174,10 @@ class TestHashedNgrams:
         assert index.min() >= 0
         assert index.max() < buckets
 
+    def test_a_list_of_one_word_that_is_shorter_than_an_ngram(self) -> None:
+        forms = FormsCompiler(Empty()).compile_words(["a"])
+        assert len(hash_ngrams(forms, range(1, 7), 1000, 1)[0]) == 3 + 2 + 1  # begin mark, a, end mark
+
     @given(words)
     def test_only_the_wanted_lengths_are_used(self, word: str) -> None:
         forms = forms_of([word])

@@ -206,7 +206,7 @@ class TestMeanings:
         model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.lower": True})
         model.add_words(Glossary({"Sea  Dog": ("an old sailor", ["sailor"])}, mark="+"))
         assert model.vocabulary.words[-1] == "sea+dog"
-        assert model.taught.several_words == ["sea+dog"]
+        assert list(model.taught) == ["sea+dog"]
         assert model.in_lexicon("sea+dog")
 
     def test_words_are_lower_cased_where_the_text_is(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
@@ -269,7 +269,7 @@ class TestPacked:
     @pytest.fixture
     def packed(self, tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary) -> tuple[Path, LanguageModel]:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
-        checkpoint.save_packed(tmp_path / "packed", model, tiny_config(), {"valid_perplexity": 1.5})
+        checkpoint.save_packed(tmp_path / "packed", model, tiny_config(), {"valid_perplexity": 1.5}, len(vocabulary))
         return tmp_path / "packed", model
 
     def test_words_of_training_need_no_lexicon(self, packed: tuple[Path, LanguageModel]) -> None:
@@ -311,13 +311,29 @@ class TestPacked:
         changed.add_words(["zebra"])
         for model in (closed, changed):
             with pytest.raises(GrocError, match="packed"):
-                checkpoint.save_packed(tmp_path / "no", model, tiny_config(), {})
+                checkpoint.save_packed(tmp_path / "no", model, tiny_config(), {}, 10)
 
-    @pytest.mark.parametrize("damage", ["shorter", "missing"])
+    def test_rare_words_of_training_are_composed_where_they_are_met(
+        self, packed: tuple[Path, LanguageModel], tmp_path: Path, glossary: Glossary
+    ) -> None:
+        _, model = packed
+        checkpoint.save_packed(tmp_path / "part", model, tiny_config(), {}, 10)
+        loaded = groc.load(tmp_path / "part", lexicon=glossary)
+        assert loaded.vocabulary.words == model.trained.words[:10]
+        assert loaded.trained == model.trained
+        loaded.set_vocabulary(loaded.trained)
+        ids = list(range(len(model.vocabulary)))
+        assert abs(score(model, ids).log_prob - score(loaded, ids).log_prob).max() < 0.02
+
+    @pytest.mark.parametrize("damage", ["longer", "unequal", "missing"])
     def test_damage_is_told(self, packed: tuple[Path, LanguageModel], damage: str) -> None:
         path = packed[0] / checkpoint.VECTORS
         tensors, facts = checkpoint.read_tensors(path)
-        tensors = {"input": tensors["input"][:-1], "grounded": tensors["grounded"]} if damage == "shorter" else {}
-        checkpoint.write_tensors(path, tensors, facts)
-        with pytest.raises(GrocError, match=r"copy the folder again|do not fit"):
+        damaged = {
+            "longer": {name: torch.cat([tensor, tensor]) for name, tensor in tensors.items()},
+            "unequal": {**tensors, "input": tensors["input"][:-1].clone()},
+            "missing": {},
+        }
+        checkpoint.write_tensors(path, damaged[damage], facts)
+        with pytest.raises(GrocError, match="do not fit"):
             groc.load(packed[0], lexicon=Empty())

@@ -73,13 +73,15 @@ def save_start(folder: Path, model: LanguageModel, config: Config) -> None:
     write_together({**_vocabulary_files(folder, model), **_facts_files(folder, model, config, {})})
 
 
-def save_packed(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any]) -> None:
-    """Write a checkpoint of an open model that is small and holds nothing of its lexicon."""
-    if not model.is_open or model.vocabulary is not model.trained:
-        raise GrocError("Only an open model with the words of its training can be packed.")
+def save_packed(folder: Path, model: LanguageModel, config: Config, facts: dict[str, Any], words: int) -> None:
+    """Write a checkpoint of an open model that is small and holds nothing of its lexicon. Its list is the first so many
+    words of the training vocabulary, the most frequent ones; the others are composed where they are met."""
+    if not model.is_open or model.compiler.needs_vocabulary or model.vocabulary is not model.trained:
+        raise GrocError("Only an open model of the default rules, with the words of its training, can be packed.")
+    listed = model.trained.words[:words]
     vectors = {
-        "input": model.embeddings.rows(torch.arange(len(model.trained), device=model.device)).half(),
-        "grounded": torch.tensor([model.in_lexicon(word) for word in model.trained]),
+        "input": model.embeddings.rows(torch.arange(len(listed), device=model.device)).half(),
+        "grounded": torch.tensor([model.in_lexicon(word) for word in listed]),
     }
     weights = {name: tensor.half() for name, tensor in model.state_dict().items()}
     write_together(
@@ -158,10 +160,9 @@ def load(
     vectors = read_tensors(folder / VECTORS)[0] if packed else None
     for name, size in (
         (VOCABULARY, len(vocabulary)),
-        (LEXICON, len(stored) if stored is not None else None),
-        (VECTORS, len(vectors["input"]) if vectors is not None and "input" in vectors else None),
+        (LEXICON, len(stored) if stored is not None else len(vocabulary)),
     ):
-        if size is not None and size != document.get("words"):
+        if size != document.get("words"):
             raise GrocError(
                 f"{folder / name} has {size} words where {document.get('words')} belong: it is damaged or from another "
                 "model, so copy the folder again."
@@ -178,6 +179,8 @@ def load(
     try:
         model.load_state_dict(weights)
         if vectors is not None:
+            counts = vocabulary.counts[: len(vectors["input"])].tolist()
+            model.set_vocabulary(Vocabulary(vocabulary.words[: len(counts)], counts))
             model.eval().keep(vectors["input"].float(), vectors["grounded"].tolist())
     except (RuntimeError, KeyError, ValueError):
         raise GrocError(

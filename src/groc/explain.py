@@ -16,7 +16,7 @@ from groc.lexicon import Empty
 from groc.model import LanguageModel, evaluating
 from groc.nn.input import GroundedInput, PreparedForms
 from groc.rules import Selected, rules_named
-from groc.suggest import has_seen, nearest_known
+from groc.suggest import nearest_known
 from groc.vocabulary import SEPARATOR
 
 
@@ -77,7 +77,7 @@ def explain(model: LanguageModel, word: str, *, context: str | None = None, limi
         rank = 1 + int((log_probs > log_prob).sum())
     return Explanation(
         word=word,
-        seen=has_seen(model, word),
+        seen=word in model.trained.seen,
         relations=forms.relations,
         definition=forms.definition,
         nearest=nearest_known(model, [word], limit)[0],

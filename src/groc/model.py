@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -250,6 +250,12 @@ class LanguageModel(nn.Module):
         return softmax.with_uniform(log_probs, self.uniform, len(self.vocabulary))
 
     # --- daily use: each a module of its own ----------------------------------------------------------------------
+
+    @overload
+    def score(self, text: str, **options: Any) -> list[WordScore]: ...
+
+    @overload
+    def score(self, text: Sequence[str], **options: Any) -> list[list[WordScore]]: ...
 
     def score(self, text: str | Sequence[str], **options: Any) -> list[WordScore] | list[list[WordScore]]:
         """Surprisal and more of each word of a text, or of each of several texts: see `groc.surprisal.score_texts`."""

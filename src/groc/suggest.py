@@ -65,8 +65,9 @@ def next_words(
     best = log_probs.topk(min(limit, len(ids)))
     chosen = [model.vocabulary.words[i] for i in ids[best.indices].tolist()]
     rows = zip(chosen, best.values.tolist(), nearest_known(model, chosen, reasons), strict=True)
+    seen = model.trained.seen
     return [
-        Suggestion(word, math.exp(value), -value / math.log(2), has_seen(model, word), tuple(near for near, _ in row))
+        Suggestion(word, math.exp(value), -value / math.log(2), word in seen, tuple(near for near, _ in row))
         for word, value, row in rows
     ]
 
@@ -77,11 +78,6 @@ def _listed(model: LanguageModel, words: Sequence[str]) -> list[str]:
     if not words:
         raise GrocError("The list of words to choose from is empty: give at least one, or no list for all words.")
     return list(dict.fromkeys(as_read(model, words)))
-
-
-def has_seen(model: LanguageModel, word: str) -> bool:
-    """Whether training had the word."""
-    return word in model.trained and bool(model.trained.counts[model.trained.index[word]])
 
 
 @torch.inference_mode()

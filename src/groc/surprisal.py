@@ -93,7 +93,7 @@ class Document:
         """Which of them each word of the text is, and where it stands."""
         self.columns = tuple(array("d", bytes(8 * len(codes))) for _ in range(3))
         """Log-probability, rank, and entropy in nats."""
-        self.facts = [(_is_seen(word, model.trained), model.in_lexicon(word)) for word in self.words]
+        self.facts = [(word in model.trained.seen, model.in_lexicon(word)) for word in self.words]
         self.new = dict.fromkeys(word for word in self.words if word not in model.vocabulary)
         """The words that have to join the model's list."""
         self.read_as = self.words
@@ -129,10 +129,6 @@ class Document:
                     start=start,
                     end=end,
                 )
-
-
-def _is_seen(word: str, trained: Vocabulary) -> bool:
-    return word in trained and bool(trained.counts[trained.index[word]])
 
 
 def score_documents(

@@ -53,7 +53,7 @@ def token_lines(
     joins = _joins(tuple(terms), mark, tokenised)
     start = 0
     for line in text.split("\n"):
-        found = _separated(line) if tokenised else _aligned(line)
+        found = (_separated(line) if tokenised else _aligned(line)) if line else ()
         tokens = [
             Token(_checked(word.lower() if lower else word), start + begin, start + end) for word, begin, end in found
         ]

@@ -112,9 +112,10 @@ class Vocabulary:
         vocabulary.words, vocabulary.index, vocabulary.counts = words, index, counts
         return vocabulary
 
-    def seen(self) -> set[str]:
+    @cached_property
+    def seen(self) -> frozenset[str]:
         """The words that training had."""
-        return {word for word, count in zip(self.words, self.counts.tolist(), strict=True) if count}
+        return frozenset(word for word, count in zip(self.words, self.counts.tolist(), strict=True) if count)
 
     @property
     def end(self) -> int:

@@ -50,6 +50,7 @@ class Glossary:
 
     @cached_property
     def fingerprint(self) -> str:
+        """Changes with every term."""
         return fingerprint("Glossary", str(self.exact), self.to_text())
 
     def entry(self, word: str) -> Entry | None:
@@ -89,12 +90,8 @@ class Glossary:
 
     @property
     def terms(self) -> tuple[Term, ...]:
+        """The terms with their definitions and related words."""
         return tuple(self._terms.values())
-
-    @property
-    def several_words(self) -> list[str]:
-        """The terms that are made of several words, joined by the mark."""
-        return [word for word in self._terms if self.mark in word.strip(self.mark)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._terms)

@@ -228,7 +228,7 @@ def hash_ngrams(
     value = np.zeros(len(codes), np.uint64)
     for n in range(1, lengths.stop):
         # FNV-style: unsigned arithmetic wraps on purpose.
-        shifted = np.concatenate([codes[n - 1 :], np.zeros(n - 1, np.uint64)])
+        shifted = np.concatenate([codes[n - 1 :], np.zeros(min(n - 1, len(codes)), np.uint64)])
         value = (value ^ shifted) * np.uint64(0x100000001B3) + np.uint64(n)
         if n in lengths:
             whole = after >= n

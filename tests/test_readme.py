@@ -1,5 +1,6 @@
 """What the README shows must run."""
 
+import ast
 import re
 import runpy
 from pathlib import Path
@@ -17,20 +18,14 @@ from groc.vocabulary import Vocabulary
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_lines_of_python_run(tmp_path: Path, glossary: Glossary, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tiny_config("groc")
-    model = build(config, Vocabulary(["the", "hot", "<eos>"]), glossary)
-    checkpoint.save(tmp_path / "run", model, config)
-    (tmp_path / "glossary.tsv").write_text("tokamak\tring that holds hot plasma\treactor;fusion\n", encoding="utf-8")
-    names: dict[str, Any] = {}
-    for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
-        exec(
-            code.replace("runs/penn", str(tmp_path / "run")).replace("glossary.tsv", str(tmp_path / "glossary.tsv")),
-            names,
-        )
-    rows = capsys.readouterr().out.splitlines()
-    assert [row.split()[0] for row in rows] == "the tokamak holds hot plasma <eos>".split()
+def test_the_lines_of_python_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(code, {})
+    *rows, guesses, rank = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == "the boat sailed into the harbour .".split()
     assert all(float(row.split()[1]) > 0 for row in rows)
+    assert len(ast.literal_eval(guesses)) == 3
+    assert int(rank) > 0
 
 
 def test_the_page_of_settings_is_that_of_the_code() -> None:

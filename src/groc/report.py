@@ -34,11 +34,12 @@ def summarise(scores: Scores) -> dict[str, Any]:
 
 def _figures(log_prob: Any) -> dict[str, Any]:
     if not len(log_prob):
-        return {"tokens": 0, "loss": None, "perplexity": None, "bits_per_word": None}
+        return {"tokens": 0, "loss": None, "median_loss": None, "perplexity": None, "bits_per_word": None}
     loss = -float(log_prob.mean())
     return {
         "tokens": len(log_prob),
         "loss": loss,
+        "median_loss": -float(np.median(log_prob)),
         "perplexity": perplexity(loss),
         "bits_per_word": loss / math.log(2),
     }

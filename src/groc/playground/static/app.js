@@ -14,12 +14,12 @@ const SPEAKING = 900; // and after which a screen reader is told
 const EXAMPLES = [
   ["A plain sentence", "The dog ran along the river and came back with a stick in its"],
   ["A garden path", "The old man the boats while the young sleep at"],
-  ["A new word to teach", "They loaded the quarn and sailed across the"],
+  ["A new word to teach", "The house was built by a skilled flendeti with the"],
 ];
 const NEW_WORD = {
-  word: "quarn",
-  definition: "a large boat that carries goods over the sea",
-  related: ["ship", "boat"],
+  word: "flendeti",
+  definition: "a person who builds houses of wood",
+  related: ["carpenter", "builder"],
 };
 
 const area = byId("text");

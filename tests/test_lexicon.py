@@ -254,6 +254,7 @@ class TestGlossary:
         ("name", "text"),
         [
             ("a.jsonl", '{"word": "x", "definition": "a, b", "related": ["p", "q r"]}\n\n{"word": "y"}\n'),
+            ("a.jsonl", '{"term": "x", "definition": "a, b", "related": ["p", "q r"]}\n{"term": "y"}\n'),
             ("a.tsv", "x\ta, b\tp; q r;\ny\n"),
             ("a.tsv", "\ufeffTerm\tDefinition\tRelated\r\nx\ta, b\tp;q r\r\n\r\ny\r\n"),
             ("a.csv", 'word,definition,related\nx,"a, b","p;q r"\ny,,\n'),

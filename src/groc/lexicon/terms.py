@@ -69,6 +69,8 @@ def _term_of_json(line: str) -> Term:
         raise ValueError("this is not JSON") from None
     if not isinstance(record, dict):
         raise ValueError("this is not a JSON object")
+    if "term" in record and "word" not in record:  # as in the header of a table, either name will do
+        record["word"] = record.pop("term")
     if unknown := sorted(record.keys() - set(Term._fields)):
         raise ValueError(f"{unknown[0]!r} is not a key of a glossary: the keys are {', '.join(Term._fields)}")
     word, definition, related = record.get("word"), record.get("definition", ""), record.get("related", [])

@@ -52,6 +52,10 @@ function fromJson(line, fail) {
     fail("this is not JSON");
   }
   if (record === null || typeof record !== "object") fail("this is not a JSON object");
+  if ("term" in record && !("word" in record)) {
+    const { term, ...others } = record; // as in the header of a table, either name will do
+    record = { word: term, ...others };
+  }
   const stranger = Object.keys(record).find((key) => !FIELDS.includes(key));
   if (stranger !== undefined) fail(`${stranger} is not a key of a glossary: the keys are ${FIELDS.join(", ")}`);
   return record;

@@ -4,16 +4,10 @@ import ast
 import re
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import tiny_config
 
-from groc import checkpoint
-from groc.building import build
 from groc.cli import build_parser
-from groc.lexicon import Glossary
-from groc.vocabulary import Vocabulary
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 

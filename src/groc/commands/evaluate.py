@@ -47,7 +47,7 @@ def evaluate(
         "vocabulary_kind": vocabulary,
         "glossary": glossary or "",
         # By the words of the text, whatever they were read as.
-        "oov_share": text.outside(model.trained.seen()) / len(text),
+        "oov_share": text.outside(model.trained.seen) / len(text),
         "read_as_unk": text.outside(words),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
         "uniform_mixed_in": 1 - model.uniform if model.mixes_uniform else 0.0,

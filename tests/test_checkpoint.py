@@ -377,3 +377,38 @@ class TestFullDisk:
         assert "Traceback" not in done.stderr
         assert snapshot(saved) == before
         checkpoint.load(saved)
+
+
+class TestEarlierRuns:
+    def test_ngrams_had_one_hash(self, tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"surface.hashes": 1})
+        checkpoint.save(tmp_path, model, tiny_config("groc", "ngrams", {"surface.hashes": 1}))
+        document = json.loads((tmp_path / "config.json").read_text())
+        del document["config"]["surface"]["hashes"]
+        (tmp_path / "config.json").write_text(json.dumps(document))
+        assert_equal_models(model, groc.load(tmp_path, lexicon=glossary))
+
+
+class TestGlossaryOfTraining:
+    @pytest.fixture
+    def trained(self, tmp_path: Path, vocabulary: Vocabulary, glossary_file: Path) -> tuple[Path, Path]:
+        """A run whose lexicon is one glossary, with another in front of it."""
+        own = tmp_path / "own.tsv"
+        own.write_text("dog\ta machine\nwug\ta small animal\n")
+        changes = {"forms.lexicon": str(glossary_file), "forms.glossary": str(own)}
+        config = tiny_config("groc", "ngrams", changes)
+        checkpoint.save(tmp_path / "run", build(config, vocabulary).eval(), config)
+        return tmp_path / "run", own
+
+    def test_nothing_is_said_while_all_is_there(self, trained: tuple[Path, Path]) -> None:
+        loaded = checkpoint.load(trained[0])
+        assert loaded.warning == ""
+        assert loaded.model.in_lexicon("wug")
+
+    def test_without_it_the_lexicon_is_still_asked(self, trained: tuple[Path, Path]) -> None:
+        trained[1].unlink()
+        loaded = checkpoint.load(trained[0])
+        assert "glossary of training" in loaded.warning
+        assert not loaded.model.in_lexicon("wug")
+        assert loaded.model.in_lexicon("zebra")
+        assert loaded.model.compiler.select("dog").definition == ("a", "machine")

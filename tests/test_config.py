@@ -29,7 +29,7 @@ class TestShippedRecipes:
     def test_there_are_those_the_documentation_names(self) -> None:
         assert {"tiny", "penn", "wikitext2"} <= set(recipe_names())
 
-    @pytest.mark.parametrize("recipe", recipe_names())
+    @pytest.mark.parametrize("recipe", ["tiny", "penn", "wikitext2"])
     def test_each_has_a_variant_for_each_output_embedding(self, recipe: str) -> None:
         assert {kind: load_recipe(recipe, kind).output.kind for kind in KINDS} == {kind: kind for kind in KINDS}
 

@@ -12,12 +12,13 @@ from conftest import KINDS, NEW_WORDS, TERMS, TRAIN_WORDS, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groc import scoring
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 from groc.report import BINS, describe, summarise
-from groc.scoring import Scores, score
+from groc.scoring import Scores, Segment, score
 from groc.vocabulary import END, Vocabulary
 
 VOCABULARY = Vocabulary([*TRAIN_WORDS, END], [*range(1, len(TRAIN_WORDS) + 1), 9])
@@ -148,6 +149,49 @@ class TestMode:
         seen: list[int] = []
         score(model, np.zeros(25, np.int32), unroll=10, progress=seen.append)
         assert seen == [10, 20, 25]
+
+
+class TestCorrections:
+    @pytest.mark.parametrize("kind", ["groc", "tied"])
+    @given(ids=union_texts, unroll=st.integers(1, 45), logits=st.integers(1, 200))
+    def test_are_shown_every_word_once_with_what_the_model_says(
+        self, kind: str, ids: list[int], unroll: int, logits: int
+    ) -> None:
+        model = model_of(kind)
+        model.set_vocabulary(UNION)
+        shown: list[Segment] = []
+
+        def correct(segment: Segment) -> torch.Tensor:
+            shown.append(segment)
+            return torch.full_like(segment.log_prob, -len(shown))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scoring, "LOGITS", logits)
+            found = score(model, ids, unroll=unroll, correction=correct)
+        assert [len(segment) for segment in shown] == [len(ids[i : i + unroll]) for i in range(0, len(ids), unroll)]
+        assert found.log_prob.tolist() == [-float(1 + i // unroll) for i in range(len(ids))]
+        targets, prefixes, log_prob, normaliser, log_new, is_new = (
+            torch.cat([getattr(segment, name) for segment in shown])
+            for name in ("targets", "prefixes", "log_prob", "log_normaliser", "log_new", "is_new")
+        )
+        new = torch.from_numpy(UNION.counts == 0)
+        log_probs = model.log_probs(model.embeddings, prefixes)
+        assert targets.tolist() == ids
+        assert is_new.tolist() == new[ids].tolist()
+        np.testing.assert_allclose(log_prob.numpy(), word_by_word(model, ids), atol=1e-5, rtol=0)
+        torch.testing.assert_close(log_new, log_probs[:, new].logsumexp(1), atol=1e-5, rtol=0)
+        torch.testing.assert_close(normaliser, model.embeddings.logits(prefixes).logsumexp(1), atol=1e-5, rtol=0)
+
+    def test_that_change_nothing_leave_the_scores(self) -> None:
+        model = model_of("groc")
+        model.set_vocabulary(UNION)
+        ids = list(range(len(UNION)))
+        found = score(model, ids, correction=lambda segment: segment.log_prob).log_prob
+        np.testing.assert_allclose(found, score(model, ids).log_prob, atol=1e-6, rtol=0)
+
+    def test_of_several_streams_are_refused(self) -> None:
+        with pytest.raises(GrocError, match="one stream"):
+            score(model_of("groc"), [1, 2], streams=2, correction=lambda segment: segment.log_prob)
 
 
 counted_scores = st.lists(

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from groc.errors import GrocError
+from groc.lexicon import Glossary
 from groc.text import LONGEST_WORD, Token, read_tokens, tokeniser
 from groc.vocabulary import SEPARATOR
 
@@ -105,7 +106,15 @@ class TestTokenisedText:
 
 
 class TestTerms:
-    TERMS = ("myocardial_infarction", "acute_myocardial_infarction", "crohn's_disease", "c++", "the_end")
+    TERMS = (
+        Glossary(
+            dict.fromkeys(
+                ("myocardial infarction", "Acute myocardial infarction", "crohn's disease", "c++", "the_end"), ("", ())
+            )
+        )
+        .as_words(lower=True)
+        .spellings
+    )
 
     def words(self, text: str, tokenised: bool = False) -> list[str]:
         tokens = flat(read_tokens(text, tokenised=tokenised, lower=True, terms=self.TERMS))
@@ -142,13 +151,24 @@ class TestTerms:
         assert self.words("the\nend") == ["the", "end"]
 
     def test_the_mark_may_be_another(self) -> None:
-        tokens = flat(read_tokens("hot dog", tokenised=True, lower=False, terms=["hot~dog"], mark="~"))
-        assert tokens == [Token("hot~dog", 0, 7)]
+        spellings = Glossary({"hot dog": ("", ())}, mark="~").as_words().spellings
+        assert flat(read_tokens("hot dog", tokenised=True, lower=False, terms=spellings)) == [Token("hot~dog", 0, 7)]
+
+    def test_a_part_may_hold_the_mark(self) -> None:
+        spellings = Glossary({"x-ray machine": ("", ())}, mark="-").as_words().spellings
+        tokens = flat(read_tokens("an x-ray machine", tokenised=True, lower=False, terms=spellings))
+        assert tokens == [Token("an", 0, 2), Token("x-ray-machine", 3, 16)]
+
+    def test_glossaries_with_different_marks_go_together(self) -> None:
+        both = Glossary({"sea dog": ("", ())}, mark="+").as_words().joined(Glossary({"hot dog": ("", ())}).as_words())
+        tokens = flat(read_tokens("sea dog hot dog", tokenised=True, lower=False, terms=both.spellings))
+        assert [token.word for token in tokens] == ["sea+dog", "hot_dog"]
 
     @given(raw_texts, st.lists(WORDS.filter(lambda word: "\n" not in word and word.strip()), max_size=4))
     def test_joining_changes_no_character_that_is_covered(self, text: str, terms: list[str]) -> None:
+        spellings = {term: term.replace("_", " ") for term in (*terms, "a_a", "._a")}
         plain, joined = (
-            flat(read_tokens(text, tokenised=False, lower=False, terms=some)) for some in ((), [*terms, "a_a", "._a"])
+            flat(read_tokens(text, tokenised=False, lower=False, terms=some)) for some in (None, spellings)
         )
         assert_in_order(text, joined)
         assert {token.start for token in joined} <= {token.start for token in plain}

@@ -49,6 +49,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "sparse adaptive": ("adaptive", "cnn", {"training.full_updates": 0.5, "training.schedule": "cosine"}),
     "convolutional": ("convolutional", "cnn", {"training.random_unroll": True}),
+    "a sample of the words": ("groc", "ngrams", {"training.sample": 12, "forms.surface_dropout": 0.3}),
     "deep residual": ("deep-residual", "cnn", {"training.clip": 0.0}),
 }  # fmt: skip
 

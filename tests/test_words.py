@@ -337,3 +337,66 @@ class TestPacked:
         checkpoint.write_tensors(path, damaged[damage], facts)
         with pytest.raises(GrocError, match="do not fit"):
             groc.load(packed[0], lexicon=Empty())
+
+    @torch.no_grad()
+    def test_a_word_that_comes_back_is_what_it_was(self, packed: tuple[Path, LanguageModel]) -> None:
+        """Without the lexicon it could not be composed again."""
+        loaded = groc.load(packed[0], lexicon=Empty())
+        dog = torch.tensor([loaded.vocabulary.index["dog"]])
+        before = loaded.embeddings.rows(dog)
+        loaded.remove_words(["dog"])
+        loaded.add_words(["dog"])
+        assert torch.equal(loaded.embeddings.rows(torch.tensor([loaded.vocabulary.index["dog"]])), before)
+        everything = loaded.vocabulary
+        loaded.set_vocabulary(Vocabulary(["the", END]))
+        loaded.set_vocabulary(everything)
+        assert torch.equal(loaded.embeddings.rows(torch.tensor([everything.index["dog"]])), before)
+
+    @pytest.mark.parametrize("surface", SURFACES)
+    @torch.no_grad()
+    def test_vectors_move_with_the_model(
+        self, surface: str, tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model("groc", surface, vocabulary, glossary)
+        checkpoint.save_packed(tmp_path, model, tiny_config("groc", surface), {}, len(vocabulary))
+        loaded = groc.load(tmp_path, lexicon=Empty())
+        before = loaded.embeddings.rows(torch.arange(9))
+        loaded.double()
+        assert torch.equal(loaded.embeddings.rows(torch.arange(9)), before.double())
+
+    def test_loading_inside_inference_mode(self, packed: tuple[Path, LanguageModel]) -> None:
+        with torch.inference_mode():
+            loaded = groc.load(packed[0], lexicon=Empty())
+            loaded.add_words(["zebra"])
+        prefixes, _ = loaded.read(loaded.embeddings, torch.tensor([[0], [1]]), loaded.prefix.start(1))
+        prefixes.dropped.sum().backward()
+        assert all(parameter.grad is not None for parameter in loaded.prefix.parameters())
+
+
+class TestTaughtMeanings:
+    @torch.no_grad()
+    def test_what_was_taught_stays_while_the_word_is_off_the_list(
+        self, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.embeddings  # noqa: B018
+        model.add_words(Glossary({"dog": ("a machine", [])}))
+        taught = model.embeddings.rows(torch.tensor([vocabulary.index["dog"]]))
+        everything = model.vocabulary
+        model.set_vocabulary(Vocabulary(["the", END]))
+        model.set_vocabulary(everything)
+        assert_same_vectors(model)
+        torch.testing.assert_close(model.embeddings.rows(torch.tensor([everything.index["dog"]])), taught)
+
+    def test_a_generator_does_not_follow_changes_of_its_model(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        alone = [one.word for one in model.generate("the dog", length=8, seed=1)]
+        drawing = model.generate("the dog", length=8, seed=1)
+        words = [next(drawing).word]
+        model.remove_words(["the", "cat"])
+        assert words + [one.word for one in drawing] == alone
+
+
+def test_the_model_that_comes_along_is_small() -> None:
+    assert sum(path.stat().st_size for path in checkpoint.POCKET.iterdir()) <= 3_000_000
+    assert not (checkpoint.POCKET / checkpoint.LEXICON).exists()

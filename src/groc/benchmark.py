@@ -60,7 +60,7 @@ class Timing:
     """To the first model's step."""
     words_per_second: float
     memory: float | None
-    """The most that the device held, in MB; None where it was not measured (on a CPU)."""
+    """The most that a step took on the device, beyond what is held between steps, in MB; None on a CPU."""
     encoder: float
     prefix: float
     softmax: float
@@ -136,7 +136,8 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
 
     parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
     return {
-        name: statistics.median(_timed(part, policy) for _ in range(WARM_UP + steps)) for name, part in parts.items()
+        name: statistics.median([_timed(part, policy) for _ in range(WARM_UP + steps)][WARM_UP:])
+        for name, part in parts.items()
     }
 
 
@@ -196,9 +197,10 @@ def _timed(work: Callable[[], object], policy: Policy) -> float:
 @contextmanager
 def _peak_memory(policy: Policy) -> Iterator[Callable[[], float | None]]:
     on_gpu = policy.device.type == "cuda"
+    before = torch.cuda.memory_allocated() if on_gpu else 0
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    yield lambda: torch.cuda.max_memory_allocated() / 1e6 if on_gpu else None
+    yield lambda: (torch.cuda.max_memory_allocated() - before) / 1e6 if on_gpu else None
 
 
 def to_record(size: Size, timings: list[Timing]) -> dict[str, Any]:

@@ -44,6 +44,10 @@ POCKET = Path(__file__).parent / "pocket"
 """The small model that comes along."""
 
 
+class Stored(Chain):
+    """What a checkpoint keeps of its lexicon, and behind it the lexicon for new words."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """What a folder holds."""
@@ -126,10 +130,8 @@ def _facts_files(folder: Path, model: LanguageModel, config: Config, facts: dict
 
 
 def _lexicon_for_new_words(model: LanguageModel) -> Lexicon:
-    lexicon = model.compiler.lexicon
-    while isinstance(lexicon, Chain):  # in front of it: what was taught, what is stored with a loaded model
-        lexicon = lexicon.lexicons[-1]
-    return lexicon
+    lexicon = model.untaught.lexicon
+    return lexicon.lexicons[-1] if isinstance(lexicon, Stored) else lexicon
 
 
 def used_entries(model: LanguageModel) -> Glossary | None:
@@ -172,9 +174,10 @@ def load(
     if grounded and lexicon is None:
         lexicon, warning = _lexicon_of_training(config, None if packed else document.get("lexicon"))
     if stored is not None and lexicon is not None:
-        lexicon = Chain(stored, lexicon)
+        lexicon = Stored(stored, lexicon)
     random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
-    model = build(config, vocabulary, lexicon, calibrate=False)
+    with torch.inference_mode(False):  # weights that can be trained, whoever loads them
+        model = build(config, vocabulary, lexicon, calibrate=False)
     torch.set_rng_state(random_state)
     try:
         model.load_state_dict(weights)
@@ -198,6 +201,12 @@ def _lexicon_of_training(config: Config, fingerprint: str | None) -> tuple[Lexic
     try:
         lexicon = build_lexicon(config)
     except GrocError:
+        if config.forms.glossary:  # its terms of training are stored; the lexicon behind it may be here
+            lexicon, warning = _lexicon_of_training(config.replace({"forms.glossary": ""}), None)
+            missing = (
+                f"The glossary of training ({config.forms.glossary}) is not here: only terms of the text are known."
+            )
+            return lexicon, f"{missing} {warning}".strip()
         return Empty(), (
             f"The lexicon of training ({config.forms.lexicon}) is not here: "
             "words that training did not have are known by their characters alone."
@@ -231,6 +240,7 @@ def _read_document(folder: Path) -> tuple[Config, dict[str, Any]]:
             "upgrade with pip install -U groc-lm."
         )
     try:
+        document["config"]["surface"].setdefault("hashes", 1)  # what runs had before there was a choice
         return Config.from_dict(document["config"]), {**document, "facts": dict(document["facts"])}
     except (KeyError, TypeError, ValueError, AttributeError):
         raise GrocError(f"{folder / CONFIG} is damaged: restore it from a copy.") from None

@@ -67,9 +67,7 @@ def words_of(model: LanguageModel, text: str, tokenised: bool) -> list[str]:
     taught = model.taught
     words: list[str] = []
     behind = 0
-    for line in token_lines(
-        text, tokenised=tokenised, lower=model.compiler.lower, terms=tuple(taught), mark=taught.mark
-    ):
+    for line in token_lines(text, tokenised=tokenised, lower=model.compiler.lower, terms=taught.spellings):
         words += [*(token.word for token in line), END]
         behind = line[-1].end
     if words and "\n" not in text[behind:]:
@@ -78,12 +76,11 @@ def words_of(model: LanguageModel, text: str, tokenised: bool) -> list[str]:
 
 
 def with_words(model: LanguageModel, words: Iterable[str]) -> LanguageModel:
-    """The model itself if it has all these words, else a copy that has them too."""
+    """A copy of the model that has all these words, so that what is read with it does not change with the model."""
     new = [word for word in dict.fromkeys(words) if word not in model.vocabulary]
-    if new:
-        _ = model.embeddings  # composed before it is copied, so that copies to come share them
-        model = model.copy()
-        model.add_words(new)
+    _ = model.embeddings  # composed before it is copied, so that copies to come share them
+    model = model.copy()
+    model.add_words(new)
     return model
 
 

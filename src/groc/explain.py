@@ -133,7 +133,7 @@ def _compose(model: LanguageModel, names: list[str], first: int, kept: Tensor) -
 
     def mean(some: slice, limit: int) -> Tensor:
         count = kept[:, some].sum(1, keepdim=True).clamp(min=1)
-        return kept[:, some] @ vectors[some] / (limit if rules_named(compiler.rules).mean_over_limit else count)
+        return kept[:, some] @ vectors[some] / (max(limit, 1) if rules_named(compiler.rules).mean_over_limit else count)
 
     parts = [
         kept[:, :1] @ vectors[:1],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Container, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from groc.nn.embeddings import Assembled, Embeddings, join
 from groc.vocabulary import Vocabulary
@@ -23,51 +23,66 @@ class KeptVectors:
     """Of the weights that composed them: with other weights they are worth nothing."""
     vocabulary: Vocabulary
     vectors: Assembled
+    first: Vocabulary
+    """Whose words are the rows of the large table, as their lexicon had them."""
 
     @classmethod
     def of(cls, stamp: object, vocabulary: Vocabulary, table: Embeddings) -> KeptVectors:
-        return cls(stamp, vocabulary, Assembled(table, table.select(torch.arange(0, device=table.bias.device))))
+        nothing = table.select(torch.arange(0, device=table.bias.device))
+        return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary)
 
-    def to(self, device: torch.device) -> KeptVectors:
-        if self.vectors.base.bias.device == device:
-            return self
-        return KeptVectors(self.stamp, self.vocabulary, self.vectors.to(device))
+    def mapped(self, function: Callable[[Tensor], Tensor], stamp: object) -> KeptVectors:
+        """The same on another device or in another precision."""
+        return replace(self, stamp=stamp, vectors=self.vectors.mapped(function))
 
-    def change(self, vocabulary: Vocabulary, compose: Compose, redefined: Collection[str] = ()) -> KeptVectors:
-        """The vectors of another vocabulary; `redefined` words are composed again though they were there."""
+    def change(
+        self,
+        vocabulary: Vocabulary,
+        compose: Compose,
+        redefined: Collection[str] = (),
+        taught: Container[str] = (),
+    ) -> KeptVectors:
+        """The vectors of another vocabulary. `redefined` words are composed again though they were there; a word that
+        comes back is what it was at first, unless it was `taught` otherwise."""
         before, vectors = self.vocabulary, self.vectors
-        if not redefined and vocabulary.words[: len(before)] == before.words:  # words were added behind, none moved
-            fresh: Sequence[str] = vocabulary.words[len(before) :]
+        fresh: Sequence[str] = vocabulary.words[len(before) :]
+        grown = vocabulary.words[: len(before)] == before.words  # words were added behind, none moved
+        if grown and not redefined and not any(word in self.first for word in fresh):
             if not fresh:
-                return KeptVectors(self.stamp, vocabulary, vectors)
+                return replace(self, vocabulary=vocabulary)
             added = join(vectors.added, compose(fresh))
             order = vectors.order
             if order is not None:
                 first = len(vectors.base) + len(vectors.added)
                 order = torch.cat([order, torch.arange(first, first + len(fresh), device=order.device)])
-            return KeptVectors(self.stamp, vocabulary, Assembled(vectors.base, added, order))
-        return self._rearranged(vocabulary, compose, set(redefined))
+            return replace(self, vocabulary=vocabulary, vectors=Assembled(vectors.base, added, order))
+        return self._rearranged(vocabulary, compose, set(redefined), taught)
 
-    def _rearranged(self, vocabulary: Vocabulary, compose: Compose, redefined: set[str]) -> KeptVectors:
+    def _rearranged(
+        self, vocabulary: Vocabulary, compose: Compose, redefined: set[str], taught: Container[str]
+    ) -> KeptVectors:
         vectors, index = self.vectors, self.vocabulary.index
-        place = np.fromiter(
-            (-1 if word in redefined else index.get(word, -1) for word in vocabulary), np.int64, len(vocabulary)
-        )
-        old = _numpy(vectors.order)[place] if vectors.order is not None else place.copy()
-        fresh = [word for word, at in zip(vocabulary, place.tolist(), strict=True) if at < 0]
+        rows = range(len(self.vocabulary)) if vectors.order is None else vectors.order.tolist()
+
+        def row(word: str) -> int:
+            """Where the word's vector is: a row of `base`, then of `added`; -1 if it has none."""
+            if word in redefined:
+                return -1
+            if word in index:
+                return rows[index[word]]
+            return -1 if word in taught else self.first.index.get(word, -1)
+
+        order = np.fromiter((row(word) for word in vocabulary), np.int64, len(vocabulary))
+        missing, base = order < 0, len(vectors.base)
+        fresh = [word for word, gone in zip(vocabulary, missing.tolist(), strict=True) if gone]
         # Rows of `added` that no word needs any more are let go.
-        behind = (place >= 0) & (old >= len(vectors.base))
-        used, renumbered = np.unique(old[behind] - len(vectors.base), return_inverse=True)
+        behind = order >= base
+        used, renumbered = np.unique(order[behind] - base, return_inverse=True)
         device = vectors.base.bias.device
         added = vectors.added.select(torch.from_numpy(used).to(device))
         if fresh:
             added = join(added, compose(fresh))
-        order = old
-        order[behind] = len(vectors.base) + renumbered
-        order[place < 0] = len(vectors.base) + len(used) + np.arange(len(fresh))
-        return KeptVectors(self.stamp, vocabulary, Assembled(vectors.base, added, torch.from_numpy(order).to(device)))
-
-
-def _numpy(tensor: torch.Tensor) -> npt.NDArray[np.int64]:
-    array: npt.NDArray[np.int64] = tensor.cpu().numpy()
-    return array
+        order[behind] = base + renumbered
+        order[missing] = base + len(used) + np.arange(len(fresh))
+        assembled = Assembled(vectors.base, added, torch.from_numpy(order).to(device))
+        return replace(self, vocabulary=vocabulary, vectors=assembled)

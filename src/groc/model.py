@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -59,7 +59,7 @@ class LanguageModel(nn.Module):
         """The vocabulary of training, whose words have rows in the tables of a closed model."""
         self.taught = Glossary({}, exact=True)
         """The terms that `add_words` was given with what they mean."""
-        self._untaught = compiler
+        self.untaught = compiler
         self._grounded: frozenset[str] = frozenset()
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
@@ -94,17 +94,19 @@ class LanguageModel(nn.Module):
             self._teach(self.taught.joined(words))
             self._change(vocabulary, redefined)
         else:
-            given = [word.lower() if self.compiler.lower else word for word in words]
-            self._change(self.vocabulary.union(given))
+            self._change(self.vocabulary.union(self._as_read(words)))
 
     def remove_words(self, words: Iterable[str]) -> None:
         """Take words off the list, and forget what was taught of them."""
         if isinstance(words, str):
             raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
-        words = list(words)
+        words = self._as_read(words)
         vocabulary = self.vocabulary.without(words)
         self._teach(self.taught.without(words))
         self._change(vocabulary)
+
+    def _as_read(self, words: Iterable[str]) -> list[str]:
+        return [word.lower() if self.compiler.lower else word for word in words]
 
     def copy(self) -> LanguageModel:
         """A model with the same weights, not copied but shared, and a word list of its own. Takes no time."""
@@ -162,12 +164,13 @@ class LanguageModel(nn.Module):
 
     def _teach(self, glossary: Glossary) -> None:
         self.taught = glossary
-        self.compiler = replace(self._untaught, lexicon=Chain(glossary, self._untaught.lexicon))
+        self.compiler = replace(self.untaught, lexicon=Chain(glossary, self.untaught.lexicon))
 
     def _change(self, vocabulary: Vocabulary, redefined: Collection[str] = ()) -> None:
         kept = self._kept
         if kept is not None and kept.stamp == self._stamp() and not self.compiler.needs_vocabulary:
-            self._kept = kept.change(vocabulary, self._compose, redefined)
+            with torch.inference_mode(False):  # whoever asks: what is kept may be read where gradients are wanted
+                self._kept = kept.change(vocabulary, self._compose, redefined, self.taught)
         else:
             self._kept = None
         self.vocabulary = vocabulary
@@ -208,7 +211,7 @@ class LanguageModel(nn.Module):
         if kept is None or kept.stamp != stamp:
             with torch.inference_mode(False), torch.no_grad(), evaluating(self):
                 kept = KeptVectors.of(stamp, self.vocabulary, self.embed())
-        self._kept = kept = kept.to(self.device)
+        self._kept = kept
         return kept.vectors
 
     def keep(self, e_in: Tensor, grounded: Sequence[bool]) -> None:
@@ -221,14 +224,21 @@ class LanguageModel(nn.Module):
 
     def _compose(self, words: Sequence[str]) -> Embeddings:
         forms = self.compiler.compile_words(words) if self._surface[0] else None
-        # Not in inference mode, whoever asks: what is kept may be read where gradients are wanted.
-        with torch.inference_mode(False), torch.no_grad(), evaluating(self):
+        with torch.no_grad(), evaluating(self):
             return self.embed_forms(self.prepare_forms(words, forms))
 
     def _stamp(self) -> object:
-        """Changes whenever a weight does: torch counts the writes to every tensor."""
+        """Changes whenever a weight does: torch counts the writes to every tensor (but for those through `.data`)."""
         weights = self.state_dict(keep_vars=True).values()
-        return tuple((id(tensor), tensor._version, tensor.dtype) for tensor in weights)
+        return tuple((tensor.data_ptr(), tensor._version) for tensor in weights)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
+        """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""
+        valid = self._kept is not None and self._kept.stamp == self._stamp()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self._kept is not None:
+            self._kept = self._kept.mapped(fn, self._stamp()) if valid else None
+        return self
 
     def read(self, embeddings: WordVectors, ids: Tensor, state: State) -> tuple[Prefixes, State]:
         """Read words. Shape: [T, B] -> [T, B, d], and the state behind them."""

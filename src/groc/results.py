@@ -34,7 +34,11 @@ def write_result(
         "curve": curve,
         "config": config.replace(
             # Where the files lay on one machine is nobody's business; their names are.
-            {"corpus": Path(config.corpus).name, "forms.lexicon": Path(config.forms.lexicon).name}
+            {
+                "corpus": Path(config.corpus).name,
+                "forms.lexicon": Path(config.forms.lexicon).name,
+                "forms.glossary": Path(config.forms.glossary).name,
+            }
         ).to_dict(),
         "evaluations": _earlier_evaluations(path, figures),
     }
@@ -66,14 +70,33 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
     """Add the figures of an evaluation to the record of a run."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        text = Path(summary["text"])
-        name = f"{text.parent.name}/{text.name.partition('.')[0]}, {summary['vocabulary_kind']} vocabulary"
-        record["evaluations"][name] = {name: value for name, value in summary.items() if name not in ("run", "text")}
+        name = ", ".join([text_name(summary["text"]), f"{summary['vocabulary_kind']} vocabulary", *extras(summary)])
+        kept = {name: value for name, value in summary.items() if name not in ("run", "text")}
+        if kept.get("tuned_on"):
+            kept["tuned_on"] = text_name(kept["tuned_on"])
+        record["evaluations"][name] = kept
     except (OSError, ValueError, KeyError):
         raise GrocError(
             f"{path} is not the record of a run, so the figures cannot be added to it: evaluate without --record."
         ) from None
     write_text(path, to_json(record, indent=1) + "\n")
+
+
+def text_name(path: str) -> str:
+    """A text by its name and its folder's, wherever that lies: penn/test."""
+    return f"{Path(path).parent.name}/{Path(path).name.partition('.')[0]}"
+
+
+def extras(summary: dict[str, Any]) -> tuple[str, ...]:
+    """What a model was evaluated with, besides its vocabulary: caches by their kind, dynamic evaluation, another weight
+    of new words, a part of its lexicon. Nothing in older records."""
+    share, new_words = summary.get("coverage", 1.0), summary.get("new_words", 1.0)
+    return (
+        *(str(cache["kind"]) for cache in summary.get("caches", ())),
+        *(["dynamic"] if summary.get("dynamic") else []),
+        *([f"new words x{new_words:g}"] if new_words != 1 else []),
+        *([f"coverage {share:g}"] if share != 1 else []),
+    )
 
 
 def commit() -> str | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.model import LanguageModel, evaluating
+from groc.nn import softmax
+from groc.nn.embeddings import WordVectors
 from groc.nn.prefix import State
 from groc.vocabulary import Vocabulary
 
@@ -49,6 +53,33 @@ class Scores:
         return bits
 
 
+@dataclass(frozen=True)
+class Segment:
+    """Words of a text that follow each other, T of them, as a model scored them: what a cache is shown."""
+
+    targets: Tensor
+    """Which words they are. Shape: [T]"""
+    prefixes: Tensor
+    """What predicted them. Shape: [T, d]"""
+    log_prob: Tensor
+    """Shape: [T]"""
+    log_normaliser: Tensor
+    """log of the sum over all words of exp(logit), before even odds are mixed in. Shape: [T]"""
+    log_new: Tensor
+    """log of the probability of all words never seen in training, taken together. Shape: [T]"""
+    is_new: Tensor
+    """Whether the word is one of those. Shape: [T]"""
+    words: int
+    """The size of the vocabulary."""
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+Correction = Callable[[Segment], Tensor]
+"""Is shown the segments of a text one after the other, and gives better log-probabilities (see `adaptation.caches`)."""
+
+
 @torch.inference_mode()
 @full_float32()
 def score(
@@ -57,6 +88,7 @@ def score(
     *,
     streams: int = 1,
     unroll: int = UNROLL,
+    correction: Correction | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Scores:
     """Score every word of a text that begins after an `<eos>`.
@@ -64,12 +96,15 @@ def score(
     With one stream this is strict: the words are read in order and the state is carried from the first to the last.
     With more, the text is cut into that many pieces that are read side by side, each from a fresh state: faster, and
     slightly worse for the words at the seams. No word is dropped in either case.
+
+    A `correction` is shown each piece of the text once, in order, and its scores are taken in place of the model's.
     """
-    ids = np.asarray(ids, np.int32)
+    if correction is not None and streams > 1:
+        raise GrocError("A cache reads a text from its first word to its last: score with one stream.")
+    ids = checked_ids(model, ids)
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))
-    if ids.min() < 0 or ids.max() >= len(model.vocabulary):
-        raise GrocError("A word's id lies outside the vocabulary: take ids from model.vocabulary.index.")
+    new = new_words(model)
     with evaluating(model):
         embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter
@@ -86,8 +121,48 @@ def score(
             prefixes, state = model.read(embeddings, inputs[window], state)
             flat = prefixes.dropped.flatten(0, 1)
             wanted = targets[window].flatten()
-            pieces = zip(torch.split(flat, rows), torch.split(wanted, rows), strict=True)
-            log_probs.append(torch.cat([model.log_prob(embeddings, *piece) for piece in pieces]).view(-1, streams))
+            if correction is not None:
+                scored = correction(scored_segment(model, embeddings, flat, wanted, new))
+            else:
+                pieces = zip(torch.split(flat, rows), torch.split(wanted, rows), strict=True)
+                scored = torch.cat([model.log_prob(embeddings, *piece) for piece in pieces])
+            log_probs.append(scored.view(-1, streams))
             progress(min((start + unroll) * streams, len(ids)))
-        scored = torch.cat(log_probs).T.flatten()[: len(ids)]
-        return Scores(model.vocabulary, ids, scored.double().cpu().numpy())
+        log_prob = torch.cat(log_probs).T.flatten()[: len(ids)]
+        return Scores(model.vocabulary, ids, log_prob.double().cpu().numpy())
+
+
+def checked_ids(model: LanguageModel, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """A text as the array that scoring takes, if all its words are in the vocabulary."""
+    ids = np.asarray(ids, np.int32)
+    if len(ids) and (ids.min() < 0 or ids.max() >= len(model.vocabulary)):
+        raise GrocError("A word's id lies outside the vocabulary: take ids from model.vocabulary.index.")
+    return ids
+
+
+def new_words(model: LanguageModel) -> Tensor:
+    """The ids of the words never seen in training."""
+    return torch.from_numpy(np.flatnonzero(model.vocabulary.counts == 0)).to(model.device)
+
+
+def scored_segment(
+    model: LanguageModel, embeddings: WordVectors, prefixes: Tensor, targets: Tensor, new: Tensor
+) -> Segment:
+    """Targets behind their prefixes, with what else a cache may want to know. Shape: [T, d], [T]"""
+    words = len(model.vocabulary)
+    rows = max(LOGITS // words, 1)
+    columns = []
+    for some, wanted in zip(torch.split(prefixes, rows), torch.split(targets, rows), strict=True):
+        logits = embeddings.logits(some)
+        normaliser = logits.logsumexp(1)
+        chosen = logits.gather(1, wanted[:, None])[:, 0]
+        unseen = logits.detach()[:, new].logsumexp(1)  # without a gradient, which there is none of if all are -inf
+        columns.append(torch.stack([chosen - normaliser, normaliser, unseen - normaliser]))
+    log_prob, log_normaliser, log_new = torch.cat(columns, 1)
+    if model.mixes_uniform and model.uniform < 1:
+        log_prob = softmax.with_uniform(log_prob, model.uniform, words)
+        if len(new):
+            together = math.log(len(new))
+            log_new = softmax.with_uniform(log_new - together, model.uniform, words) + together
+    is_new = targets.new_zeros(words, dtype=torch.bool).index_fill_(0, new, True)[targets]
+    return Segment(targets, prefixes, log_prob, log_normaliser, log_new, is_new, words)

@@ -14,7 +14,8 @@ from groc.nn.embeddings import Embeddings
 class SharedEncoder:
     """This process's part of the work."""
 
-    def __init__(self, model: LanguageModel, group: Group) -> None:
+    def __init__(self, model: LanguageModel, group: Group, seed: int) -> None:
+        self.seed = seed
         self.group, self.device, self.words = group, model.device, len(model.vocabulary)
         self.forms = model.forms.take(group.share(self.words).to(model.device))
 
@@ -23,7 +24,7 @@ class SharedEncoder:
         # A dropout mask that is meant for all words must be the same in all processes.
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(step)
+            torch.manual_seed(self.seed * 1_000_003 + step)
             part = embed()
         rows = torch.cat([part.input, part.output, part.bias[:, None]], -1)
         rows = self.group.gather_rows(rows, self.words)

@@ -82,7 +82,7 @@ class Document:
     def __init__(self, model: LanguageModel, text: str, *, tokenised: bool = False, unknown: bool = False) -> None:
         index, codes, starts, ends = {END: 0}, array("i"), array("q"), array("q")
         lower, taught = model.compiler.lower, model.taught
-        for line in token_lines(text, tokenised=tokenised, lower=lower, terms=tuple(taught), mark=taught.mark):
+        for line in token_lines(text, tokenised=tokenised, lower=lower, terms=taught.spellings):
             for token in (*line, Token(END, line[-1].end, line[-1].end)):
                 codes.append(index.setdefault(token.word, len(index)))
                 starts.append(token.start)

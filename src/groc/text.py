@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -29,19 +29,19 @@ class Token:
 
 
 def read_tokens(
-    text: str, *, tokenised: bool, lower: bool, terms: Collection[str] = (), mark: str = "_"
+    text: str, *, tokenised: bool, lower: bool, terms: Mapping[str, str] | None = None
 ) -> list[list[Token]]:
     """The tokens of each line that has any, in order.
 
     Raw text is split by Moses's rules, which drop control characters; a `tokenised` text at its ASCII white space.
-    Where the parts of one of the `terms` (words that are joined by `mark`) stand next to each other they are one token,
-    the longest term first.
+    `terms` are words and how a text spells them, with spaces: where the parts of such a spelling stand next to each
+    other they are one token, the longest term first.
     """
-    return list(token_lines(text, tokenised=tokenised, lower=lower, terms=terms, mark=mark))
+    return list(token_lines(text, tokenised=tokenised, lower=lower, terms=terms))
 
 
 def token_lines(
-    text: str, *, tokenised: bool, lower: bool, terms: Collection[str] = (), mark: str = "_"
+    text: str, *, tokenised: bool, lower: bool, terms: Mapping[str, str] | None = None
 ) -> Iterator[list[Token]]:
     """The same line by line, for texts whose tokens would fill the memory."""
     try:
@@ -50,7 +50,7 @@ def token_lines(
         raise GrocError(
             f"Character {error.start + 1} of the text is half a character (a lone surrogate): decode the text properly."
         ) from None
-    joins = _joins(tuple(terms), mark, tokenised)
+    joins = _joins(tuple((terms or {}).items()), tokenised)
     start = 0
     for line in text.split("\n"):
         found = (_separated(line) if tokenised else _aligned(line)) if line else ()
@@ -124,11 +124,11 @@ Joins = dict[str, list[tuple[tuple[str, ...], str]]]
 
 
 @lru_cache(maxsize=64)  # a service reads many short texts with the same terms
-def _joins(terms: tuple[str, ...], mark: str, tokenised: bool) -> Joins:
+def _joins(terms: tuple[tuple[str, str], ...], tokenised: bool) -> Joins:
     split: Callable[[str], list[str]] = SEPARATED.findall if tokenised else tokeniser()
     joins: Joins = {}
-    for term in terms:
-        for spelling in (term, term.replace(mark, " ")):  # a text may have the mark in it, too
+    for term, spelt in terms:
+        for spelling in (term, spelt):  # Moses splits words such as c++, too
             if len(parts := tuple(split(spelling))) > 1:
                 joins.setdefault(parts[0], []).append((parts, term))
     for same_start in joins.values():

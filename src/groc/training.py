@@ -69,7 +69,8 @@ class Trainer:
         self.optimiser = make_optimiser(model, self.options)
         self.schedule = make_schedule(self.options)
         self.averaged = AveragedWeights(model, self.options.average) if self.options.average else None
-        self.shared = SharedEncoder(model, group) if group.size > 1 and model.composes else None
+        shares = group.size > 1 and model.composes and not self.options.sample
+        self.shared = SharedEncoder(model, group, self.options.seed) if shares else None
         forms = self.shared.forms if self.shared else model.forms
         if not self.options.sample:
             for lists in forms.modules():
@@ -131,7 +132,7 @@ class Trainer:
         self._end_epoch(progress)
 
     def step(self) -> None:
-        """One update of the weights. Nothing waits for the device."""
+        """One update of the weights. Nothing waits for the device, unless words are sampled."""
         position, options, length = self.position, self.options, len(self.streams) - 1
         unroll = min(self._unroll(), length - position.at)
         window = self.streams[position.at : position.at + unroll + 1]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from groc import checkpoint
+from groc.adaptation.dynamic import Dynamic, Sizes, gradient_sizes
+from groc.adaptation.memory import by_occurrence
+from groc.adaptation.memory import describe as describe_occurrences
+from groc.adaptation.online import CacheSettings, Online
+from groc.adaptation.tuning import tune as tune_online
 from groc.compute import choose
 from groc.config import Compute
 from groc.corpus import Corpus, Text, read_text
 from groc.errors import GrocError
 from groc.lexicon import Glossary
+from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import describe, summarise, to_json
 from groc.results import RESULT, add_evaluation
-from groc.scoring import score
 from groc.vocabulary import Vocabulary
 
 
@@ -26,21 +33,34 @@ def evaluate(
     device: str,
     record: bool,
     as_json: bool,
+    *,
+    caches: Sequence[dict[str, Any]] = (),
+    new_words: float | None = None,
+    uniform: float | None = None,
+    memory: bool = False,
+    dynamic: Dynamic | None = None,
+    gradients: str | None = None,
+    tune: str | None = None,
 ) -> None:
-    loaded = checkpoint.load(run)
-    policy = choose(Compute(device=device))
-    text = read_text(Path(corpus)) if Path(corpus).is_file() else Corpus(corpus).text(split)
-    model = loaded.model
-    words = choose_vocabulary(model.trained, text, vocabulary)
-    model.to(policy.device)
+    """`caches` are the fields of `CacheSettings`; `gradients` and `tune` are corpora. None is what is not given."""
+    settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
+    online = Online(uniform, dynamic, new_words, settings, memory)
+    loaded = checkpoint.load(run, choose(Compute(device=device)).device)
+    model, text = loaded.model, text_of(corpus, split)
     if glossary is not None:
         model.add_words(Glossary.read(glossary))
-        words = words.union(model.taught)
-    if words is not model.trained:
-        model.set_vocabulary(words)
+    sizes = measure(model, gradients, dynamic) if gradients is not None and dynamic is not None else None
+    tables, tuned_on = {}, ""
+    if tune is not None:
+        valid = text_of(tune, "valid")
+        tuned = tune_online(model, valid.ids(set_words(model, valid, vocabulary)), online, sizes=sizes)
+        online, tables, tuned_on = tuned.online, tuned.tables, valid.name
+    words = set_words(model, text, vocabulary)
     progress = Progress(f"scoring {text.name}", len(text))
-    summary = summarise(score(model, text.ids(words), progress=progress))
+    scores = online.score(model, text.ids(words), sizes=sizes, progress=progress)
     progress.close()
+    summary = summarise(scores)
+    spread = 1 - model.uniform if online.uniform is None else online.uniform
     summary |= {
         "run": run,
         "text": text.name,
@@ -50,7 +70,11 @@ def evaluate(
         "oov_share": text.outside(model.trained.seen) / len(text),
         "read_as_unk": text.outside(words),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
-        "uniform_mixed_in": 1 - model.uniform if model.mixes_uniform else 0.0,
+        "uniform_mixed_in": spread if model.mixes_uniform else 0.0,
+        **online.facts(sizes is not None),
+        "new_by_occurrence": by_occurrence(scores),
+        "tuned_on": tuned_on,
+        "tuning": tables,
         "protocol": "strict: one stream, state carried, every token",
     }
     if record:
@@ -59,7 +83,11 @@ def evaluate(
         print(to_json(summary))
         return
     print(f"{run} on {text.name}")
+    if helped := online.describe(sizes is not None):
+        print(f"with {helped}" + (f"; tuned on {tuned_on}" if tuned_on else ""))
     print(describe(summary))
+    if memory:
+        print(f"\n{describe_occurrences(summary['new_by_occurrence'])}")
     if summary["lexicon_warning"]:
         print(f"\n{summary['lexicon_warning']}")
     if summary["read_as_unk"]:
@@ -70,9 +98,32 @@ def evaluate(
         )
     if summary["uniform_mixed_in"]:
         print(
-            f"\nThe model has no parameters for the words it never saw: {summary['uniform_mixed_in']:.0%} of the "
+            f"\nThe model has no parameters for the words it never saw: {100 * summary['uniform_mixed_in']:g}% of the "
             "probability is spread evenly over the vocabulary."
         )
+
+
+def text_of(corpus: str, split: str) -> Text:
+    """A text file as it is, or one of the texts of a corpus folder."""
+    return read_text(Path(corpus)) if Path(corpus).is_file() else Corpus(corpus).text(split)
+
+
+def measure(model: LanguageModel, corpus: str, dynamic: Dynamic) -> Sizes:
+    """How large gradients are on a training text."""
+    text = text_of(corpus, "train")
+    words = set_words(model, text, "union")
+    progress = Progress("measuring gradients", len(text))
+    sizes = gradient_sizes(model, text.ids(words), dynamic, progress)
+    progress.close()
+    return sizes
+
+
+def set_words(model: LanguageModel, text: Text, wanted: str) -> Vocabulary:
+    """Let the model choose among the words that are wanted for a text, and those that it was taught."""
+    words = choose_vocabulary(model.trained, text, wanted).union(model.taught)
+    if words is not model.vocabulary:
+        model.set_vocabulary(words)
+    return words
 
 
 def choose_vocabulary(trained: Vocabulary, text: Text, wanted: str) -> Vocabulary:

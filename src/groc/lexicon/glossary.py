@@ -12,6 +12,7 @@ from groc.files import write_text
 from groc.lexicon.base import Entry, Sense
 from groc.lexicon.fingerprint import fingerprint
 from groc.lexicon.terms import WHITE_SPACE, Term, read_terms
+from groc.vocabulary import SEPARATOR
 
 
 class Glossary:
@@ -28,6 +29,8 @@ class Glossary:
         self.exact = exact
         self.mark = mark
         self._terms = {word: Term(word, definition, tuple(related)) for word, (definition, related) in terms.items()}
+        self.spellings = {word: word for word in self._terms}
+        """How a text spells each term; after `as_words`, with spaces between the words of a term."""
         for term in self._terms.values():
             if problem := term.problem():
                 raise GrocError(f"The glossary cannot take the term {term.word!r}: {problem}.")
@@ -62,30 +65,33 @@ class Glossary:
         """The same terms as words of a vocabulary: a term of several words is joined by `mark`, and lower-cased where
         the text is. A term stands for its own spelling alone."""
         words: dict[str, Term] = {}
+        spellings: dict[str, str] = {}
         for term in self._terms.values():
-            word = self.mark.join(term.word.lower().split() if lower else term.word.split())
+            parts = [part for part in SEPARATOR.split(term.word.lower() if lower else term.word) if part]
+            word = self.mark.join(parts)
             if word in words:
                 raise GrocError(
                     f"The terms {words[word].word!r} and {term.word!r} are the same word, {word!r}, to this model: "
                     "remove one of them."
                 )
-            words[word] = term
-        return Glossary(
-            {word: (term.definition, term.related) for word, term in words.items()}, exact=True, mark=self.mark
-        )
+            words[word] = Term(word, term.definition, term.related)
+            # Of a term that was given with the mark in it, the text may have the parts.
+            spellings[word] = " ".join(parts) if len(parts) > 1 else word.replace(self.mark, " ")
+        return self._with(words, spellings)
 
     def joined(self, other: Glossary) -> Glossary:
         """The terms of both; where both have one, the other's."""
-        return self._with({**self._terms, **other._terms}, other.mark)
+        return self._with({**self._terms, **other._terms}, {**self.spellings, **other.spellings})
 
     def without(self, words: Iterable[str]) -> Glossary:
         """These terms less some of them."""
         gone = set(words)
-        return self._with({word: term for word, term in self._terms.items() if word not in gone}, self.mark)
+        kept = {word: term for word, term in self._terms.items() if word not in gone}
+        return self._with(kept, {word: self.spellings[word] for word in kept})
 
-    def _with(self, terms: dict[str, Term], mark: str) -> Glossary:
-        glossary = Glossary({}, self.exact, mark)
-        glossary._terms = terms
+    def _with(self, words: dict[str, Term], spellings: dict[str, str]) -> Glossary:
+        glossary = Glossary({}, exact=True, mark=self.mark)
+        glossary._terms, glossary.spellings = words, spellings
         return glossary
 
     @property
@@ -95,6 +101,9 @@ class Glossary:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._terms)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._terms
 
     def __len__(self) -> int:
         return len(self._terms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,8 +49,8 @@ class Embeddings:
     def select(self, ids: Tensor) -> Embeddings:
         return Embeddings(self.input[ids], self.output[ids], self.bias[ids])
 
-    def to(self, device: torch.device) -> Embeddings:
-        return Embeddings(self.input.to(device), self.output.to(device), self.bias.to(device))
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> Embeddings:
+        return Embeddings(function(self.input), function(self.output), function(self.bias))
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,9 @@ class Assembled:
         both = torch.cat([self.base.logits(prefixes), self.added.logits(prefixes)], -1)
         return both if self.order is None else both[:, self.order]
 
-    def to(self, device: torch.device) -> Assembled:
-        order = None if self.order is None else self.order.to(device)
-        return Assembled(self.base.to(device), self.added.to(device), order)
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> Assembled:
+        order = None if self.order is None else function(self.order)
+        return Assembled(self.base.mapped(function), self.added.mapped(function), order)
 
     def _pick(self, base: Tensor, added: Tensor, ids: Tensor) -> Tensor:
         row = ids if self.order is None else self.order[ids]

@@ -39,10 +39,11 @@ class PreparedForms(nn.Module):
         self.register_buffer("unscored", unscored, persistent=False)
 
     def take(self, which: Tensor) -> PreparedForms:
-        """The forms of some of the words (distinct ids in rising order), with no string that none of them needs."""
+        """The forms of some of the words (ids in rising order), with no string that none of them needs."""
         rows = which if self.rows is None else self.rows[which]
+        unscored = None if self.unscored is None else self.unscored[which]
         if self.strings is None or self.relations is None or self.definition is None:
-            return PreparedForms(len(which), rows=rows)
+            return PreparedForms(len(which), rows=rows, unscored=unscored)
         relations, relation_ends = self.relations.lists(which)
         definition, definition_ends = self.definition.lists(which)
         others = torch.unique(torch.cat([relations, definition]))
@@ -59,6 +60,7 @@ class PreparedForms(nn.Module):
             Segments(renumbered(relations), relation_ends, self.relations.scale[which], len(strings)),
             Segments(renumbered(definition), definition_ends, self.definition.scale[which], len(strings)),
             rows=rows,
+            unscored=unscored,
         )
 
 
@@ -76,6 +78,8 @@ class WordTable(nn.Module):
     def forward(self, forms: PreparedForms) -> Tensor:
         if forms.rows is None:
             return self.weight
+        if forms.unscored is None:  # every word has a row
+            return self.weight[forms.rows]
         return torch.cat([self.weight, self.weight.mean(0, keepdim=True)])[forms.rows]
 
     @torch.no_grad()

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from groc import __version__
+from groc.cli import adaptation, evaluation, paper
 from groc.errors import GrocError
 
 
@@ -54,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _demo(commands.add_parser("demo", help="the whole story in minutes on a laptop CPU"))
     _train(commands.add_parser("train", usage=f"groc train RECIPE {SETTINGS}", help="train a recipe on a corpus"))
-    _evaluate(commands.add_parser("eval", help="perplexity of a text, and where it comes from"))
+    evaluation.add_arguments(commands.add_parser("eval", help="perplexity of a text, and where it comes from"))
     _info(commands.add_parser("info", usage=f"groc info RECIPE|RUN {SETTINGS}", help="sizes before a step is trained"))
     _score(commands.add_parser("score", usage="groc score [RUN] [FILE ...] [options]", help="surprisal of each word"))
     _next(commands.add_parser("next", usage="groc next [RUN] TEXT [options]", help="the words that may come next"))
@@ -66,6 +67,11 @@ def build_parser() -> argparse.ArgumentParser:
         commands.add_parser("bench", usage="groc bench [key=value ...] [options]", help="what a training step costs")
     )
     _serve(commands.add_parser("serve", help="an HTTP service and a page in the browser"))
+    adaptation.add_commands(commands)
+    paper.add_paper(commands.add_parser("paper", help="the paper's tables and figures: its numbers and ours"))
+    paper.add_search(
+        commands.add_parser("search", usage=f"groc search RECIPE {SETTINGS}", help="try settings, choose on valid text")
+    )
     _lexicon(commands.add_parser("lexicon", help="WordNet: install it, look at a word, measure coverage"))
     return parser
 
@@ -108,37 +114,6 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     _json(parser)
     parser.set_defaults(run=run, takes_settings=True)
-
-
-def _evaluate(parser: argparse.ArgumentParser) -> None:
-    def run(options: argparse.Namespace) -> None:
-        from groc.commands.evaluate import evaluate
-
-        evaluate(
-            options.model,
-            options.corpus,
-            options.split,
-            options.vocabulary,
-            options.glossary,
-            options.device,
-            options.record,
-            options.json,
-        )
-
-    parser.add_argument("model", metavar="RUN", help="a folder that groc train wrote")
-    parser.add_argument("corpus", metavar="CORPUS", help="a corpus folder, or one text file")
-    parser.add_argument("--split", default="test", help="of a corpus folder: train, valid or test (default)")
-    parser.add_argument(
-        "--vocabulary",
-        default="union",
-        metavar="train|union|FILE",
-        help="the words among which the model chooses: those of training, those and the text's (default), or a list",
-    )
-    _glossary(parser)
-    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
-    parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
-    _json(parser)
-    parser.set_defaults(run=run)
 
 
 def _info(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,126 @@
+"""Time each cache on whole pieces of a text, and against a loop over single words.
+
+    python bench/caches.py [--device cpu] [--size 10000] [--dim 300] [--words 2560] [--json]
+
+States and words are random; each cache has read `size` words when the clock starts. The loop does for each word what
+the formula says and nothing else: it knows all states beforehand, so that it has nothing to copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from groc.adaptation.caches import Cache, LocalCache, UnboundedCache, Unigram, Weights
+from groc.compute import choose, full_float32
+from groc.config import Compute
+from groc.report import table
+from groc.scoring import UNROLL, Segment
+
+NEIGHBOURS = 1024
+THETA = 0.5
+VOCABULARY = 10_000
+LOOP = 200
+"""Words that the loop is timed on, at most."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--size", type=int, default=10_000)
+    parser.add_argument("--dim", type=int, default=300)
+    parser.add_argument("--words", type=int, default=10 * UNROLL)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    policy = choose(Compute(device=options.device))
+    torch.manual_seed(1)
+    states = (torch.randn(options.size + options.words, options.dim) / options.dim**0.25).to(policy.device)
+    # As words are: few of them often, most of them seldom.
+    words = (VOCABULARY ** torch.rand(len(states))).long().clamp(max=VOCABULARY - 1).to(policy.device)
+    with torch.inference_mode(), full_float32():
+        rows = [
+            measured(name, cache, step, states, words, options.size)
+            for name, cache, step in (
+                ("unigram", Unigram(), unigram),
+                ("local", LocalCache(THETA, options.size), local(options.size)),
+                ("unbounded", UnboundedCache(1.0, NEIGHBOURS), unbounded),
+            )
+        ]
+    if options.json:
+        print(json.dumps({"device": policy.describe(), "size": options.size, "dim": options.dim, "caches": rows}))
+        return
+    print(
+        f"{policy.describe()}: {options.size:,} words read before, {options.dim} dimensions, pieces of {UNROLL} words"
+    )
+    cells = [
+        [row["cache"], *(f"{row[key]:,.0f}" for key in ("words_per_s", "loop_words_per_s", "ratio"))] for row in rows
+    ]
+    print(table(["cache", "words/s", "loop, words/s", "ratio"], cells))
+
+
+Step = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+"""From all states and words, and the number of one, to the logarithms of its own and of all weights."""
+
+
+def unigram(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    return (words[:t] == words[t]).sum().log(), torch.tensor(t).log()
+
+
+def local(size: int) -> Step:
+    def step(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        weights = THETA * states[max(t - size, 0) : t] @ states[t]
+        return of(weights, words[max(t - size, 0) : t] == words[t])
+
+    return step
+
+
+def unbounded(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    squares = states[:t].square().sum(1) - 2 * states[:t] @ states[t] + states[t].square().sum()
+    nearest, places = squares.topk(min(NEIGHBOURS, t), largest=False)
+    return of(-nearest / (2 * nearest[-1]), words[:t][places] == words[t])
+
+
+def of(weights: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
+    return weights.masked_fill(~same, -torch.inf).logsumexp(0), weights.logsumexp(0)
+
+
+def measured(name: str, cache: Cache, step: Step, states: Tensor, words: Tensor, size: int) -> dict[str, Any]:
+    read(cache, states[:size], words[:size])
+    fast, seconds = timed(lambda: read(cache, states[size:], words[size:]), states.device)
+    step(states, words, size)  # warm
+    number = min(len(words) - size, LOOP)
+    slow, loop_seconds = timed(lambda: [step(states, words, size + i) for i in range(number)], states.device)
+    twins = (torch.stack([row[column] for row in slow]).to(states) for column in (0, 1))
+    for one, other in zip(fast, twins, strict=True):
+        torch.testing.assert_close(one[:number], other, atol=1e-3, rtol=1e-3)
+    speed, loop_speed = (len(words) - size) / seconds, number / loop_seconds
+    return {"cache": name, "words_per_s": speed, "loop_words_per_s": loop_speed, "ratio": speed / loop_speed}
+
+
+def read(cache: Cache, states: Tensor, words: Tensor) -> Weights:
+    pieces = []
+    for some, targets in zip(torch.split(states, UNROLL), torch.split(words, UNROLL), strict=True):
+        nothing = some.new_zeros(len(targets))
+        pieces.append(cache.read(Segment(targets, some, nothing, nothing, nothing, targets < 0, VOCABULARY)))
+    return Weights(*(torch.cat(column) for column in zip(*pieces, strict=True)))
+
+
+def timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
+    def now() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    start = now()
+    result = work()
+    return result, now() - start
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Write docs/results.md and its images from the records in results/: python docs/results.py"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from groc.paper import TABLES, Results
+from groc.paper.figures import FIGURES, draw
+from groc.paper.published import DATASETS
+from groc.paper.table import Row
+
+PAGE = Path(__file__).with_name("results.md")
+IMAGES = PAGE.with_name("images")
+RECORDS = PAGE.parents[1] / "results"
+HEAD = """# Results
+
+The tables of the paper (Pappas, Mulcaire and Smith, EMNLP 2020), its numbers beside ours, from the records in
+[results/](../results). Ours are strict: one stream, every token, the state carried from the first word to the last. A
+mean over seeds has its standard deviation behind ±. Of several settings those with the lowest dev perplexity are shown
+(of those within 1%, the ones with most seeds); test texts decide nothing. `groc paper TABLE` prints a table,
+`docs/results.py` makes this page.
+"""
+RARE, FREQUENT = ("1-9", "10-99"), ("1,000-9,999", "10,000+")
+"""Bins of training frequency."""
+ALIKE = 1.05
+"""Perplexities that differ by no more are taken as alike where a claim says so."""
+
+
+def page(results: Results) -> str:
+    blocks = [HEAD, "## What holds of the paper's claims\n", *(f"- {line}" for line in claims(results))]
+    for table in TABLES.values():
+        rows = table.rows(results)
+        blocks += [f"\n## {table.title}\n", f"{table.place} of the paper; `groc paper {table.name}`.\n"]
+        blocks += [table.markdown(rows)]
+        if table.name in FIGURES and any(row["runs"] for row in rows):
+            blocks += [f"\n![{table.title}](images/{image(table.name)})"]
+    return "\n".join(blocks) + "\n"
+
+
+def image(name: str) -> str:
+    return f"results-{name}.png"
+
+
+def claims(results: Results) -> list[str]:
+    """Each claim of the closed-vocabulary part, and what our runs say of it."""
+    rows = {name: table.rows(results) for name, table in TABLES.items()}
+    lines = []
+    for dataset in DATASETS:
+        main, gains, cut = (
+            [row for row in rows[name] if row["dataset"] == dataset] for name in ("main", "frequency", "ablations")
+        )
+        groc = next(row["test"] for row in main if row["model"] == "groc")
+        rivals = {row["model"]: row["test"] for row in main if row["test"] and groc and row["model"] != "groc"}
+        figures = [f"{model} {test:.1f}" for model, test in (("GroC", groc), *rivals.items())] if rivals else []
+        wins = [groc < test for test in rivals.values()]
+        lines.append(_line(f"On {dataset} GroC has the lowest perplexity of the seven", wins, 6, figures))
+        rare = [_mean(row, RARE) > _mean(row, FREQUENT) for row in gains if row["runs"]]
+        lines.append(_line(f"On {dataset} GroC gains more on rare words than on frequent ones", rare, 6))
+        full = {row["output network"]: row["test"] for row in cut if not row["without"]}
+        worse = [
+            row["test"] > full[row["output network"]]
+            for row in cut
+            if row["without"] and row["test"] and full[row["output network"]]
+        ]
+        lines.append(_line(f"On {dataset} leaving out relations, definitions or both makes GroC worse", worse, 6))
+        helps = [(full["yes"] < full["no"]) == (dataset == "wikitext-2")] if all(full.values()) else []
+        network = "makes GroC better" if dataset == "wikitext-2" else "does not make GroC better"
+        lines.append(_line(f"On {dataset} an output network {network}", helps, 1))
+    for how, claim in (
+        ("groc, retrained", "Retrained with any part of WordNet, GroC stays within 5%"),
+        ("groc, at inference", "Without retraining, it does not"),
+        ("groc with forms dropout, at inference", "Trained with forms dropout, it does (our claim, not the paper's)"),
+    ):
+        tests = {row["coverage"]: row["test"] for row in rows["coverage"] if row["model"] == how}
+        known = [test <= ALIKE * tests[1.0] for share, test in tests.items() if share < 1 and test and tests[1.0]]
+        if how == "groc, at inference" and len(known) == 5:
+            lines.append(_line(claim, [not all(known)], 1))
+        else:
+            lines.append(_line(claim, known if how != "groc, at inference" else [], 5))
+    return lines
+
+
+def _line(claim: str, found: list[bool], cells: int, figures: Sequence[str] = ()) -> str:
+    """A claim and its verdict: it fails with one comparison that speaks against it, and holds when all speak for it."""
+    verdict = "does not hold in these runs" if not all(found) else "holds" if len(found) == cells else "open"
+    counted = f"true in {sum(found)} of {len(found)} comparisons, {cells - len(found)} not run"
+    return f"{claim}: **{verdict}** ({'; '.join([counted, ', '.join(figures)]) if figures else counted})."
+
+
+def _mean(row: Row, names: tuple[str, ...]) -> float:
+    known = [row[name] for name in names if row[name] is not None]
+    return sum(known) / max(len(known), 1)
+
+
+if __name__ == "__main__":
+    found = Results(RECORDS)
+    PAGE.write_text(page(found), encoding="utf-8")
+    for name in FIGURES:
+        if any(row["runs"] for row in TABLES[name].rows(found)):
+            draw(name, found, IMAGES / image(name))

@@ -1,0 +1,1 @@
+"""A new domain: caches, learning while reading, fine-tuning, words kept out of training."""

@@ -1,0 +1,135 @@
+"""From a model's log-probabilities and what a cache says to better log-probabilities. All of it in log space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from groc.errors import GrocError
+from groc.scoring import Correction, Segment
+
+LARGEST_THETA = 1e6
+"""The likeness of states is a sum of thousands of numbers at most, so that nothing overflows."""
+
+
+class Weights(NamedTuple):
+    """What speaks for each word of a segment: logarithms of sums of weights, each [T]."""
+
+    target: Tensor
+    """Of what is remembered with this very word; -inf if the word was not read before."""
+    total: Tensor
+    """Of all that is remembered; -inf before the first word."""
+
+    def log_prob(self) -> Tensor:
+        """The cache's own log-probability of the word: -inf where it is empty or does not have the word."""
+        log_prob = (self.target - self.total).clamp(max=0.0)
+        return log_prob.masked_fill(self.total.isneginf(), -torch.inf)
+
+
+class Cache(Protocol):
+    """Remembers a text, and weighs what it remembers."""
+
+    def read(self, segment: Segment) -> Weights:
+        """Weigh what stands before each word of the segment, words of the segment itself included; then remember it."""
+        ...
+
+    def read_with(self, segment: Segment, thetas: Sequence[float]) -> list[Weights]:
+        """The same for several values of theta at once, in place of the cache's own."""
+        ...
+
+
+def summed(weights: Tensor, others: Tensor) -> Weights:
+    """From logarithms of weights, which are overwritten, and which of them stand for other words than the target.
+    Shape: [T, n], [T, n]"""
+    total = weights.logsumexp(1)
+    return Weights(weights.masked_fill_(others, -torch.inf).logsumexp(1), total)
+
+
+def check(theta: float, size: int) -> None:
+    """Refuse what no cache of states can work with."""
+    if not 0 <= theta <= LARGEST_THETA:
+        raise GrocError(
+            f"theta, how much the likeness of states counts, lies between 0 and 1,000,000, not at {theta:g}."
+        )
+    if size < 1:
+        raise GrocError(f"The size of a cache, in words, is 1 or more, not {size}.")
+
+
+class Interpolated:
+    """Linear interpolation: p = share * p_model + (1 - share) * p_cache; the model alone while the cache is empty.
+
+    The share is the paper's lambda, and one minus that of Grave et al. (2017).
+    """
+
+    def __init__(self, cache: Cache, share: float) -> None:
+        if not 0 < share < 1:
+            raise GrocError(f"The model's share (lambda) lies between 0 and 1, both excluded: {share:g} does not.")
+        self.cache = cache
+        self.log_share, self.log_rest = math.log(share), math.log1p(-share)
+
+    def __call__(self, segment: Segment) -> Tensor:
+        return self.mix(segment, self.cache.read(segment))
+
+    def mix(self, segment: Segment, weights: Weights) -> Tensor:
+        mixed = torch.logaddexp(segment.log_prob + self.log_share, weights.log_prob() + self.log_rest)
+        return torch.where(weights.total.isneginf(), segment.log_prob, mixed)
+
+
+class Joined:
+    """Global normalisation: what is remembered joins the softmax with its weights times exp(alpha).
+
+    p(w) is proportional to exp(logit of w) + exp(alpha) * (the weights remembered with w). So the cache's share is not
+    fixed: it is larger where states like the present one are remembered.
+    """
+
+    def __init__(self, cache: Cache, alpha: float) -> None:
+        if not math.isfinite(alpha):
+            raise GrocError(
+                f"alpha is a number, the logarithm of how much a cache weighs in the softmax, not {alpha:g}."
+            )
+        self.cache = cache
+        self.alpha = alpha
+
+    def __call__(self, segment: Segment) -> Tensor:
+        return self.mix(segment, self.cache.read(segment))
+
+    def mix(self, segment: Segment, weights: Weights) -> Tensor:
+        cached = weights.total + self.alpha
+        normaliser = torch.logaddexp(segment.log_normaliser, cached)
+        return torch.logaddexp(
+            segment.log_prob + segment.log_normaliser - normaliser, weights.log_prob() + cached - normaliser
+        )
+
+
+class NewWords:
+    """Multiplies the model's probability of every word never seen in training, and normalises again.
+
+    In a chain it comes first: it is about the model's own probabilities.
+    """
+
+    def __init__(self, factor: float) -> None:
+        if not 0 < factor < math.inf:
+            raise GrocError(f"The factor of new words is a number above 0 (1: as they are), not {factor:g}.")
+        self.factor = factor
+
+    def __call__(self, segment: Segment) -> Tensor:
+        log_sum = torch.log1p((self.factor - 1) * segment.log_new.exp())
+        weighed = torch.where(segment.is_new, segment.log_prob + math.log(self.factor), segment.log_prob)
+        return weighed - log_sum
+
+
+class Chain:
+    """Several corrections, each of what the one before it made of the model's probabilities."""
+
+    def __init__(self, *corrections: Correction) -> None:
+        self.corrections = corrections
+
+    def __call__(self, segment: Segment) -> Tensor:
+        for correct in self.corrections:
+            segment = replace(segment, log_prob=correct(segment))
+        return segment.log_prob

@@ -1,0 +1,42 @@
+"""The last words read, weighed by how like the present state is to the states that they followed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from groc.adaptation.caches.correction import Weights, check, summed
+from groc.scoring import Segment
+
+
+class LocalCache:
+    """The neural cache of Grave, Joulin and Usunier (2017): the last `size` words, each with the weight
+    exp(theta h_t . h_i), where h_i is the state that preceded it.
+
+    With theta = 0 it is the relative frequency among the last words. Memory: `size` states.
+    """
+
+    def __init__(self, theta: float, size: int) -> None:
+        check(theta, size)
+        self.theta, self.size = theta, size
+        self.states: Tensor | None = None
+        """Shape: [n, d], n at most `size`"""
+        self.words: Tensor | None = None
+        """Shape: [n]"""
+
+    def read(self, segment: Segment) -> Weights:
+        return self.read_with(segment, [self.theta])[0]
+
+    def read_with(self, segment: Segment, thetas: Sequence[float]) -> list[Weights]:
+        states, words = segment.prefixes, segment.targets
+        if self.states is not None and self.words is not None:
+            states, words = torch.cat([self.states, states]), torch.cat([self.words, words])
+        places = torch.arange(len(words), device=words.device)
+        ago = places[-len(segment) :, None] - places  # [T, n + T]
+        outside = (ago < 1) | (ago > self.size)
+        others = words != segment.targets[:, None]
+        likeness = segment.prefixes @ states.T
+        self.states, self.words = states[-self.size :], words[-self.size :]
+        return [summed((theta * likeness).masked_fill_(outside, -torch.inf), others) for theta in thetas]

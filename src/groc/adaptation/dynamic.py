@@ -1,0 +1,194 @@
+"""Dynamic evaluation (Krause et al., 2018): a model that goes on learning from what it has just scored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from groc.compute import full_float32
+from groc.errors import GrocError
+from groc.model import LanguageModel, evaluating
+from groc.nn.prefix import State, detach
+from groc.scoring import Correction, Scores, Segment, checked_ids, new_words, scored_segment
+
+STREAMS = 20
+STEPS = 500
+"""The size of gradients is measured on at most so many pieces of a training text, of so many streams each."""
+SMALLEST = 0.1
+"""Added to the sizes of gradients, relative to their mean: what hardly ever has a gradient makes no huge step."""
+
+Sizes = dict[str, Tensor]
+"""For each parameter by name how large its gradients are, relative to the mean over all parameters."""
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """How a model learns while it reads."""
+
+    rate: float | None = None
+    """How far a step goes along the gradient of the mean loss of the words just scored. None: a usual one."""
+    decay: float | None = None
+    """Which part of the way back to the trained weights each step goes. None: a usual one."""
+    every: int = 20
+    """Words between two steps."""
+    prefix_only: bool = False
+    """Whether words keep their vectors: much faster where they are composed."""
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and not 0 <= self.rate < math.inf:
+            raise GrocError(f"The rate of dynamic evaluation is a number from 0 up, not {self.rate:g}.")
+        if self.decay is not None and not 0 <= self.decay <= 1:
+            raise GrocError(f"The decay towards the trained weights lies between 0 and 1, not at {self.decay:g}.")
+        if self.every < 1:
+            raise GrocError(f"Dynamic evaluation makes a step every 1 or more words, not every {self.every}.")
+
+    def filled(self, measured: bool) -> Dynamic:
+        """With usual values for what is not set; rates mean something else where gradients were measured."""
+        rate = (1.0 if measured else 0.03) if self.rate is None else self.rate
+        return replace(self, rate=rate, decay=0.003 if self.decay is None else self.decay)
+
+
+@full_float32()
+def score_dynamically(
+    model: LanguageModel,
+    ids: npt.ArrayLike,
+    dynamic: Dynamic,
+    *,
+    sizes: Sizes | None = None,
+    correction: Correction | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Scores:
+    """Score every word of a text in one stream; the words scored so far have changed the weights.
+
+    With `sizes` (see `gradient_sizes`) parameters of small gradients take larger steps, and those of large gradients
+    are drawn back faster. It is a copy of the model that learns: the model itself is not touched.
+    """
+    ids = checked_ids(model, ids)
+    if not len(ids):
+        return Scores(model.vocabulary, ids, np.zeros(0))
+    dynamic = dynamic.filled(sizes is not None)
+    learner = Learner(model, dynamic.prefix_only)
+    new, trained = new_words(model), dict(model.named_parameters())
+    targets = torch.from_numpy(ids.astype(np.int64)).to(model.device)
+    inputs = torch.cat([targets.new_tensor([model.vocabulary.end]), targets[:-1]])
+    state = model.prefix.start(1)
+    log_probs = []
+    for start in range(0, len(ids), dynamic.every):
+        window = slice(start, start + dynamic.every)
+        segment, state = learner.learn(inputs[window, None], targets[window, None], state, new)
+        log_probs.append(correction(segment) if correction is not None else segment.log_prob)
+        learner.step(dynamic, trained, sizes)
+        progress(min(start + dynamic.every, len(ids)))
+    log_prob = torch.cat(log_probs).double().cpu().numpy()
+    if np.isnan(log_prob).any():
+        raise GrocError(f"Dynamic evaluation went astray at rate {dynamic.rate:g}: choose a smaller one.")
+    return Scores(model.vocabulary, ids, log_prob)
+
+
+@full_float32()
+def gradient_sizes(
+    model: LanguageModel,
+    ids: npt.ArrayLike,
+    dynamic: Dynamic,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Sizes:
+    """The root mean square of each parameter's gradients on a text of the kind that the model was trained on."""
+    ids = checked_ids(model, ids)[: STREAMS * dynamic.every * STEPS + 1].astype(np.int64)
+    streams = min(STREAMS, len(ids) - 1)
+    if streams < 1:
+        raise GrocError("To measure gradients a text of two words or more is needed.")
+    length = (len(ids) - 1) // streams
+    steps = -(-length // dynamic.every)
+    text = torch.from_numpy(ids).to(model.device)
+    inputs, targets = (text[first : first + streams * length].view(streams, length).T for first in (0, 1))
+    learner = Learner(model, dynamic.prefix_only)
+    squares = {name: torch.zeros_like(parameter) for name, parameter in learner.parameters.items()}
+    state, new = model.prefix.start(streams), new_words(model)
+    for number in range(steps):
+        window = slice(number * dynamic.every, (number + 1) * dynamic.every)
+        _, state = learner.learn(inputs[window], targets[window], state, new)
+        for name, gradient in learner.gradients():
+            squares[name] += gradient.square()
+        progress(min((number + 1) * dynamic.every * streams, len(ids)))
+    roots = {name: square.div_(steps).sqrt_() for name, square in squares.items()}
+    mean = torch.cat([root.flatten() for root in roots.values()]).mean()
+    return {name: root / mean for name, root in roots.items()}
+
+
+class Learner:
+    """A copy of a model that learns in place of it."""
+
+    def __init__(self, model: LanguageModel, prefix_only: bool) -> None:
+        self.model = model.copy()
+        seen: dict[int, object] = {}  # modules that share a part go on sharing it
+        for name in ("input", "prefix", "output"):
+            setattr(self.model, name, deepcopy(getattr(model, name), seen))
+        for module in _recurrent(self.model):
+            module.flatten_parameters()  # a copy's weights lie scattered, which costs time on a GPU
+        self.fixed = model.embeddings if prefix_only else None
+        self.parameters: dict[str, nn.Parameter] = {
+            name: parameter
+            for name, parameter in self.model.named_parameters()
+            if not prefix_only or name.startswith("prefix.")
+        }
+
+    def learn(self, inputs: Tensor, targets: Tensor, state: State, new: Tensor) -> tuple[Segment, State]:
+        """Read and score a piece of a text, and take its gradients. Shape: [T, B], [T, B]"""
+        model = self.model
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        with torch.enable_grad(), _differentiable(model):
+            embeddings = model.embed() if self.fixed is None else self.fixed
+            prefixes, state = model.read(embeddings, inputs, state)
+            segment = scored_segment(model, embeddings, prefixes.dropped.flatten(0, 1), targets.flatten(), new)
+            # A word that a closed model has no row for teaches it nothing.
+            losses = torch.where(segment.log_prob.isinf(), 0.0, -segment.log_prob)
+            losses.mean().backward()  # type: ignore[no-untyped-call]
+        detached: dict[str, Any] = {
+            name: value.detach() for name, value in vars(segment).items() if isinstance(value, Tensor)
+        }
+        return replace(segment, **detached), detach(state)
+
+    def gradients(self) -> Iterator[tuple[str, Tensor]]:
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None:
+                yield name, parameter.grad
+
+    @torch.no_grad()
+    def step(self, dynamic: Dynamic, trained: dict[str, nn.Parameter], sizes: Sizes | None) -> None:
+        """Move along the gradients, and some way back to the trained weights."""
+        assert dynamic.rate is not None
+        assert dynamic.decay is not None
+        for name, gradient in self.gradients():
+            parameter = self.parameters[name]
+            back: Tensor | float = dynamic.decay
+            if sizes is not None:
+                back = (dynamic.decay * sizes[name]).clamp(max=1.0)
+                gradient = gradient / (sizes[name] + SMALLEST)
+            parameter.add_(back * (trained[name] - parameter) - dynamic.rate * gradient)
+
+
+@contextmanager
+def _differentiable(model: LanguageModel) -> Iterator[None]:
+    """Without dropout, but with the LSTMs in training mode, in which alone a GPU gives their gradients."""
+    with evaluating(model):
+        for module in _recurrent(model):
+            module.train()
+        try:
+            yield
+        finally:
+            for module in _recurrent(model):
+                module.eval()
+
+
+def _recurrent(model: LanguageModel) -> list[nn.LSTM]:
+    return [module for module in model.modules() if isinstance(module, nn.LSTM)]

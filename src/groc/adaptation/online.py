@@ -1,0 +1,185 @@
+"""What helps a model while it reads a text, in one place: a floor for new words, caches, dynamic evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
+
+from groc.adaptation.caches import (
+    Cache,
+    Chain,
+    FaissNeighbours,
+    Interpolated,
+    Joined,
+    LocalCache,
+    NewWords,
+    UnboundedCache,
+    Unigram,
+)
+from groc.adaptation.dynamic import Dynamic, Sizes, score_dynamically
+from groc.adaptation.memory import WordMemory
+from groc.errors import GrocError
+from groc.model import LanguageModel
+from groc.scoring import Correction, Scores, score
+
+KINDS = ("unigram", "local", "unbounded")
+USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 1.0}
+USUAL_SIZE = {"unigram": 0, "local": 10_000, "unbounded": 1024}
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """One cache. What is None is to be tuned, or else has its usual value: that of the paper."""
+
+    kind: str
+    """unigram, local or unbounded."""
+    share: float | None = None
+    """The model's share of the probability, lambda."""
+    theta: float | None = None
+    """How much the likeness of states counts."""
+    size: int | None = None
+    """How many words are weighed: of a local cache the last, of an unbounded one those with the nearest states."""
+    joined: bool = False
+    """Whether the cache joins the softmax (global normalisation), with the weight exp(alpha), in place of a share."""
+    alpha: float | None = None
+    faiss: bool = False
+    """Whether FAISS finds the neighbours, not all of them exactly."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise GrocError(f"There is no cache {self.kind!r}: choose among {', '.join(KINDS)}.")
+
+    def filled(self) -> CacheSettings:
+        """With usual values for what is not set."""
+        if self.joined and self.alpha is None:
+            raise GrocError("What alpha is good depends on the model: give a value, or a text to tune it on (--tune).")
+        share = None if self.joined else 0.966 if self.share is None else self.share
+        theta = USUAL_THETA[self.kind] if self.theta is None else self.theta
+        return replace(self, share=share, theta=theta, size=USUAL_SIZE[self.kind] if self.size is None else self.size)
+
+    def build(self) -> Interpolated | Joined:
+        """A fresh cache and how its word counts."""
+        full = self.filled()
+        assert full.theta is not None
+        assert full.size is not None
+        cache: Cache
+        if full.kind == "unigram":
+            cache = Unigram()
+        elif full.kind == "local":
+            cache = LocalCache(full.theta, full.size)
+        else:
+            cache = UnboundedCache(full.theta, full.size, FaissNeighbours() if full.faiss else None)
+        if full.share is not None:
+            return Interpolated(cache, full.share)
+        assert full.alpha is not None
+        return Joined(cache, full.alpha)
+
+    def facts(self) -> dict[str, Any]:
+        """What a record says of it."""
+        full = self.filled()
+        facts: dict[str, Any] = {"kind": full.kind}
+        facts |= {"alpha": full.alpha} if full.joined else {"lambda": full.share}
+        if full.kind != "unigram":
+            facts |= {"theta": full.theta, "size": full.size}
+        return facts | ({"neighbours": "faiss" if full.faiss else "exact"} if full.kind == "unbounded" else {})
+
+
+@dataclass(frozen=True)
+class Online:
+    """All that helps a model while it reads, in the order in which it is applied."""
+
+    uniform: float | None = None
+    """The share of the probability that a closed model spreads evenly, if there are words it has no row for."""
+    dynamic: Dynamic | None = None
+    new_words: float | None = None
+    """A factor on the probability of words never seen in training."""
+    caches: tuple[CacheSettings, ...] = ()
+    memory: bool = False
+    """Whether new words are remembered with the contexts in which they were read."""
+
+    def __post_init__(self) -> None:
+        if self.uniform is not None and not 0 < self.uniform < 1:
+            raise GrocError(
+                f"The share that is spread evenly lies between 0 and 1, both excluded, not at {self.uniform:g}."
+            )
+        if self.memory and self.dynamic is not None:
+            raise GrocError("Word memory needs vectors that stay as they are: leave out --memory or --dynamic.")
+
+    def correction(self) -> Correction | None:
+        """Fresh caches for a text, one behind the other."""
+        corrections: list[Correction] = [] if self.new_words is None else [NewWords(self.new_words)]
+        corrections += [cache.build() for cache in self.caches]
+        return Chain(*corrections) if corrections else None
+
+    def score(
+        self,
+        model: LanguageModel,
+        ids: npt.ArrayLike,
+        *,
+        sizes: Sizes | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Scores:
+        """Score a text in one stream. `sizes` of gradients are for dynamic evaluation."""
+        return self.read(model, ids, self.correction(), sizes, progress)
+
+    def read(
+        self,
+        model: LanguageModel,
+        ids: npt.ArrayLike,
+        correction: Correction | None,
+        sizes: Sizes | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Scores:
+        """The same with any correction in place of the caches."""
+        with spreading(model, self.uniform):
+            if self.memory:
+                correction = WordMemory(model, then=correction)
+            if self.dynamic is None:
+                return score(model, ids, correction=correction, progress=progress)
+            return score_dynamically(model, ids, self.dynamic, sizes=sizes, correction=correction, progress=progress)
+
+    def facts(self, measured: bool = False) -> dict[str, Any]:
+        """What a record says of it; `measured` says whether the sizes of gradients were."""
+        dynamic = None if self.dynamic is None else asdict(self.dynamic.filled(measured)) | {"measured": measured}
+        return {
+            "caches": [cache.facts() for cache in self.caches],
+            "new_words": 1.0 if self.new_words is None else self.new_words,
+            "dynamic": dynamic,
+            "memory": self.memory,
+        }
+
+    def describe(self, measured: bool = False) -> str:
+        """The same for a person; empty if nothing helps."""
+        facts = self.facts(measured)
+        parts = [_described(f"{cache.pop('kind')} cache", cache) for cache in facts["caches"]]
+        if not math.isclose(facts["new_words"], 1):
+            parts.append(f"new words x{facts['new_words']:g}")
+        if facts["memory"]:
+            parts.append("word memory")
+        if facts["dynamic"]:
+            parts.append(_described("dynamic evaluation", facts["dynamic"]))
+        return ", ".join(parts)
+
+
+@contextmanager
+def spreading(model: LanguageModel, share: float | None) -> Iterator[None]:
+    """For a while this share of the probability is spread evenly where a closed model has new words (None: its own)."""
+    before = model.uniform
+    model.uniform = before if share is None else 1 - share
+    try:
+        yield
+    finally:
+        model.uniform = before
+
+
+def _described(name: str, facts: dict[str, Any]) -> str:
+    values = (
+        f"{key.replace('_', ' ')} {f'{value:g}' if type(value) in (int, float) else value}"
+        for key, value in facts.items()
+    )
+    return f"{name} ({', '.join(values)})"

@@ -1,0 +1,260 @@
+"""Which caches are good is tuned on a text of its own: the model reads it once, and a grid is tried on what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from groc.adaptation.caches import NewWords, Weights
+from groc.adaptation.dynamic import Dynamic, Sizes
+from groc.adaptation.online import CacheSettings, Online, spreading
+from groc.compute import full_float32
+from groc.errors import GrocError
+from groc.model import LanguageModel
+from groc.nn import softmax
+from groc.progress import Progress
+from groc.report import perplexity
+from groc.scoring import Correction, Segment
+
+ROUNDS = 10
+"""Through all places, at most."""
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The values that are tried where none is given."""
+
+    shares: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
+    thetas: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 16.0)
+    kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+    log_odds: tuple[float, ...] = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0)
+    """Of a cache that joins the softmax against the model's words, in the mean: what alpha is then depends on both."""
+    new_words: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 2.0, 4.0, 8.0)
+    uniform: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
+    rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
+    measured_rates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
+    """Of dynamic evaluation where the sizes of gradients were measured."""
+    decays: tuple[float, ...] = (0.0, 0.001, 0.003, 0.01)
+
+
+Row = dict[str, Any]
+"""Settings, and the loss and perplexity that they gave."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best settings, and what all others gave."""
+
+    online: Online
+    tables: dict[str, list[Row]]
+    """For dynamic, uniform, new_words, and each cache by its place and kind (`1 local`): a row for each setting tried,
+    all else at its best."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One setting that may be taken at one place."""
+
+    values: Row
+    settings: Any
+    apply: Callable[[Tensor], Tensor]
+    """From log-probabilities to log-probabilities. Shape: [N] -> [N]"""
+
+
+def tune(
+    model: LanguageModel,
+    ids: npt.ArrayLike,
+    online: Online,
+    *,
+    sizes: Sizes | None = None,
+    grids: Grids | None = None,
+    quiet: bool = False,
+) -> Tuned:
+    """Find good values for all that is None in `online`, on a text with the ids of the model's vocabulary.
+
+    Dynamic evaluation is tuned first, a pass over the text for each setting. Then one pass keeps the states of all
+    words (4 d bytes each, on the model's device), and all else is tuned on them together.
+    """
+    if not len(np.asarray(ids)):
+        raise GrocError("A text without words is nothing to tune on: give one that has some.")
+    grids = grids or Grids()
+    tables: dict[str, list[Row]] = {}
+    if online.dynamic is not None and None in (online.dynamic.rate, online.dynamic.decay):
+        best, tables["dynamic"] = _tune_dynamic(model, ids, online, sizes, grids, quiet)
+        online = replace(online, dynamic=best)
+    segments = _recorded(model, ids, online, sizes, quiet)
+    with torch.inference_mode(), full_float32():
+        whole = _whole(segments)
+        stages = _stages(model, online, grids, segments, whole, quiet)
+        taken, rows = _best(whole.log_prob, list(stages.values()), quiet)
+    tables |= dict(zip(stages, rows, strict=True))
+    chosen = dict(zip(stages, taken, strict=True))
+    base = {name: chosen[name].settings for name in ("uniform", "new_words") if name in chosen}
+    caches = tuple(choice.settings for choice in taken if isinstance(choice.settings, CacheSettings))
+    return Tuned(replace(online, **base, caches=caches), {name: rows for name, rows in tables.items() if len(rows) > 1})
+
+
+def _tune_dynamic(
+    model: LanguageModel, ids: npt.ArrayLike, online: Online, sizes: Sizes | None, grids: Grids, quiet: bool
+) -> tuple[Dynamic, list[Row]]:
+    given = online.dynamic
+    assert given is not None
+    rates = grids.rates if sizes is None else grids.measured_rates
+    tried = [
+        replace(given, rate=rate, decay=decay)
+        for rate, decay in product(_open(given.rate, rates), _open(given.decay, grids.decays))
+    ]
+    rows: list[Row] = []
+    progress = Progress("tuning dynamic evaluation", len(tried), shown=not quiet)
+    for number, dynamic in enumerate(tried):
+        try:
+            loss = -float(replace(online, dynamic=dynamic).read(model, ids, None, sizes).log_prob.mean())
+        except GrocError:  # it went astray
+            loss = float("inf")
+        rows.append({"rate": dynamic.rate, "decay": dynamic.decay, "loss": loss, "perplexity": perplexity(loss)})
+        progress(number + 1)
+    progress.close()
+    best = min(zip(tried, rows, strict=True), key=lambda pair: float(pair[1]["loss"]))[0]
+    return best, rows
+
+
+def _recorded(
+    model: LanguageModel, ids: npt.ArrayLike, online: Online, sizes: Sizes | None, quiet: bool
+) -> list[Segment]:
+    """What the model says of the text, in the pieces in which it was read; even odds are left out if they are tuned."""
+    segments: list[Segment] = []
+
+    def keep(segment: Segment) -> Tensor:
+        segments.append(segment)
+        return segment.log_prob
+
+    ids = np.asarray(ids)
+    progress = Progress("reading the text to tune on", len(ids), shown=not quiet)
+    with spreading(model, 0.0 if _tunes_uniform(model, online) else None):
+        online.read(model, ids, keep, sizes, progress)
+    progress.close()
+    return segments
+
+
+def _tunes_uniform(model: LanguageModel, online: Online) -> bool:
+    return model.mixes_uniform and online.uniform is None and online.new_words is None
+
+
+def _whole(segments: Sequence[Segment]) -> Segment:
+    """All segments as one, without the states."""
+    names = ("targets", "log_prob", "log_normaliser", "log_new", "is_new")
+    columns = {name: torch.cat([getattr(segment, name) for segment in segments]) for name in names}
+    return Segment(prefixes=segments[0].prefixes[:0], words=segments[0].words, **columns)
+
+
+def _stages(
+    model: LanguageModel, online: Online, grids: Grids, segments: Sequence[Segment], whole: Segment, quiet: bool
+) -> dict[str, list[_Choice]]:
+    """The choices at each place, in the order in which they are applied."""
+    stages: dict[str, list[_Choice]] = {}
+    if _tunes_uniform(model, online):
+        stages["uniform"] = [
+            _Choice({"uniform": share}, share, partial(softmax.with_uniform, share=1 - share, words=whole.words))
+            for share in grids.uniform
+        ]
+    elif online.new_words is not None or (model.is_open and bool(whole.log_new.isfinite().any())):
+        stages["new_words"] = [
+            _Choice({"new_words": factor}, factor, _on(whole, NewWords(factor)))
+            for factor in _open(online.new_words, grids.new_words)
+        ]
+    for number, cache in enumerate(online.caches, 1):
+        stages[f"{number} {cache.kind}"] = list(_cache_choices(cache, grids, segments, whole, quiet))
+    return stages
+
+
+def _cache_choices(
+    given: CacheSettings, grids: Grids, segments: Sequence[Segment], whole: Segment, quiet: bool
+) -> Iterator[_Choice]:
+    grid = {"unigram": (0.0,), "local": grids.thetas, "unbounded": grids.kernel_thetas}[given.kind]
+    thetas = _open(given.theta, grid)
+    cache = replace(given, alpha=0.0).build().cache
+    read: list[list[Weights]] = []  # for each segment, for each theta
+    progress = Progress(f"tuning the {given.kind} cache", len(segments), shown=not quiet)
+    for segment in segments:
+        read.append(cache.read_with(segment, thetas))
+        progress(len(read))
+    progress.close()
+    for theta, pieces in zip(thetas, zip(*read, strict=True), strict=True):
+        weights = Weights(*(torch.cat(column) for column in zip(*pieces, strict=True)))
+        for settings in _strengths(replace(given, theta=theta), grids, whole, weights):
+            name, value = ("alpha", settings.alpha) if settings.joined else ("lambda", settings.share)
+            apply = _on(whole, partial(settings.build().mix, weights=weights))
+            yield _Choice({name: value} | ({} if given.kind == "unigram" else {"theta": theta}), settings, apply)
+
+
+def _strengths(given: CacheSettings, grids: Grids, whole: Segment, weights: Weights) -> list[CacheSettings]:
+    """The cache with each of the shares, or alphas, that are tried."""
+    if not given.joined:
+        return [replace(given, share=share) for share in _open(given.share, grids.shares)]
+    odds = whole.log_normaliser - weights.total
+    even = float(odds[odds.isfinite()].mean()) if len(odds) > 1 else 0.0
+    return [
+        replace(given, alpha=alpha) for alpha in _open(given.alpha, [round(even + some, 2) for some in grids.log_odds])
+    ]
+
+
+def _on(whole: Segment, correct: Correction) -> Callable[[Tensor], Tensor]:
+    return lambda log_prob: correct(replace(whole, log_prob=log_prob))
+
+
+def _best(
+    log_prob: Tensor, stages: Sequence[Sequence[_Choice]], quiet: bool
+) -> tuple[Sequence[_Choice], list[list[Row]]]:
+    """The best choice at each place, and what all others gave.
+
+    From each choice at the first place on, go from place to place until no choice changes. So with one place or two
+    nothing better is left untried.
+    """
+    if not stages:
+        return [], []
+    progress = Progress("tuning", len(stages[0]), shown=not quiet)
+    ends = []
+    for first in stages[0]:
+        ends.append(_descended(log_prob, stages, first))
+        progress(len(ends))
+    progress.close()
+    return min(ends, key=lambda end: min(float(row["loss"]) for row in end[1][0]))
+
+
+def _descended(
+    log_prob: Tensor, stages: Sequence[Sequence[_Choice]], first: _Choice
+) -> tuple[Sequence[_Choice], list[list[Row]]]:
+    taken = [first, *(stage[0] for stage in stages[1:])]
+    rows: list[list[Row]] = [[] for _ in stages]
+    for _ in range(ROUNDS):
+        before = list(taken)
+        for place, stage in reversed(list(enumerate(stages))):
+            start = _applied(log_prob, taken[:place])
+            losses = [-float(_applied(choice.apply(start), taken[place + 1 :]).double().mean()) for choice in stage]
+            taken[place] = stage[min(range(len(stage)), key=losses.__getitem__)]
+            rows[place] = [
+                choice.values | {"loss": loss, "perplexity": perplexity(loss)}
+                for choice, loss in zip(stage, losses, strict=True)
+            ]
+        if taken == before:
+            break
+    return taken, rows
+
+
+def _applied(log_prob: Tensor, choices: Sequence[_Choice]) -> Tensor:
+    for choice in choices:
+        log_prob = choice.apply(log_prob)
+    return log_prob
+
+
+def _open(given: float | None, grid: Sequence[float]) -> Sequence[float]:
+    """What is given, or else all that may be tried."""
+    return grid if given is None else [given]

@@ -1,0 +1,138 @@
+"""The command line of eval: nothing but the parsing of arguments."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from groc.adaptation.dynamic import Dynamic
+        from groc.commands.evaluate import evaluate
+
+        of_dynamic = (options.rate, options.decay, options.every, options.prefix_only or None, options.gradients)
+        if not options.dynamic and any(value is not None for value in of_dynamic):
+            parser.error("--rate, --decay, --every, --prefix-only and --gradients belong to --dynamic: add it")
+        evaluate(
+            options.model,
+            options.corpus,
+            options.split,
+            options.vocabulary,
+            options.glossary,
+            options.device,
+            options.record,
+            options.json,
+            caches=options.caches,
+            new_words=options.new_words,
+            uniform=options.uniform,
+            memory=options.memory,
+            dynamic=Dynamic(*of_dynamic[:2], options.every or 20, options.prefix_only) if options.dynamic else None,
+            gradients=options.gradients,
+            tune=options.tune,
+        )
+
+    parser.add_argument("model", metavar="RUN", help="a folder that groc train wrote")
+    parser.add_argument("corpus", metavar="CORPUS", help="a corpus folder, or one text file")
+    parser.add_argument("--split", default="test", help="of a corpus folder: train, valid or test (default)")
+    parser.add_argument(
+        "--vocabulary",
+        default="union",
+        metavar="train|union|FILE",
+        help="the words among which the model chooses: those of training, those and the text's (default), or a list",
+    )
+    parser.add_argument(
+        "--glossary", metavar="FILE", help="words with definitions and related words (.tsv, .csv, .jsonl) to add"
+    )
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
+    parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
+    parser.add_argument("--json", action="store_true", help="print the result for a program")
+    parser.set_defaults(run=run)
+    _caches(parser.add_argument_group("what the text itself teaches, with no training"))
+    _dynamic(parser.add_argument_group("dynamic evaluation"))
+
+
+def _caches(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--cache",
+        dest="caches",
+        action=_Cache,
+        default=[],
+        choices=("unigram", "local", "unbounded"),
+        help="words that were read come again; may be repeated, and the options below belong to the cache before them",
+    )
+
+    def option(name: str, key: str, help: str, **more: Any) -> None:
+        group.add_argument(name, dest=key, action=_OfCache, default=argparse.SUPPRESS, help=help, **more)
+
+    option("--lambda", "share", "the share of the probability that stays the model's (default: 0.966)", type=float)
+    option("--theta", "theta", "how much the likeness of states counts (local 0.5, unbounded 1)", type=float)
+    option(
+        "--cache-size",
+        "size",
+        "how many words are weighed: the last (local, 10000), or those with the nearest states (unbounded, 1024)",
+        type=int,
+        metavar="WORDS",
+    )
+    option(
+        "--alpha",
+        "alpha",
+        "in place of --lambda: the cache joins the softmax (global normalisation), with its weights times exp(ALPHA)",
+        type=_number_or_tune,
+        metavar="ALPHA|tune",
+    )
+    option("--faiss", "faiss", "find most of the nearest states, by FAISS: sooner among millions", nargs=0, const=True)
+    group.add_argument(
+        "--new-words",
+        type=float,
+        metavar="FACTOR",
+        help="multiply the model's probability of words never seen in training (the paper, before a cache: 0.1)",
+    )
+    group.add_argument("--memory", action="store_true", help="remember the contexts of words never seen in training")
+    group.add_argument(
+        "--uniform",
+        type=float,
+        metavar="SHARE",
+        help="what a closed model spreads evenly over all words, if some are new (default: 0.01)",
+    )
+    group.add_argument(
+        "--tune",
+        metavar="CORPUS",
+        help="a text, or a folder with a valid text: there find good values for what is not given, rate and decay too",
+    )
+
+
+def _dynamic(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--dynamic", action="store_true", help="go on learning from what was just scored")
+    group.add_argument("--rate", type=float, help="how large a step is (default: 0.03, with --gradients 1)")
+    group.add_argument(
+        "--decay", type=float, help="the part of the way back to the trained weights at each step (default: 0.003)"
+    )
+    group.add_argument("--every", type=int, metavar="WORDS", help="words between two steps (default: 20)")
+    group.add_argument("--prefix-only", action="store_true", help="words keep their vectors: much faster for GroC")
+    group.add_argument(
+        "--gradients",
+        metavar="CORPUS",
+        help="the training corpus, or a text like it: measure there how large gradients are, to match steps to them",
+    )
+
+
+def _number_or_tune(text: str) -> float | None:
+    return None if text == "tune" else float(text)
+
+
+class _Cache(argparse.Action):
+    """One more cache."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:  # noqa: ARG002
+        namespace.caches = [*namespace.caches, {"kind": values}]
+
+
+class _OfCache(argparse.Action):
+    """A value for the cache named last."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        if not namespace.caches:
+            parser.error(f"{option} belongs to a cache: write --cache before it")
+        *others, last = namespace.caches
+        namespace.caches = [*others, last | {self.dest: self.const if self.nargs == 0 else values}]

@@ -1,0 +1,71 @@
+"""groc adapt: fine-tune a trained model on a new domain, new words welcome."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from groc import checkpoint
+from groc.adaptation import adapting
+from groc.compute import Group
+from groc.corpus import Corpus
+from groc.report import table, to_json
+from groc.text_statistics import texts_of
+from groc.training import Interrupted
+
+
+def adapt(
+    run: str,
+    corpus: str,
+    out: str,
+    epochs: int,
+    assignments: Sequence[str],
+    source: str | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    recorded = checkpoint.load_config(Path(run))
+    changes = dict(assignment.split("=", 1) for assignment in assignments)
+    config = adapting.adapted_settings(recorded, corpus, epochs, changes)
+    if source is None and Path(recorded.corpus).is_dir() and texts_of(Corpus(recorded.corpus), ["valid"]):
+        source = recorded.corpus
+    group = Group()
+    try:
+        figures = adapting.adapt(Path(run), config, Path(out), resume, group, source)
+    except Interrupted:
+        if group.leads:
+            print(f"Stopped. Go on with the same command and --resume; the state is in {out}.", file=sys.stderr)
+        raise
+    if group.leads:
+        if as_json:
+            print(to_json({"run": out, **figures}))
+        else:
+            print(_describe(figures))
+            if source is None:
+                print(f"\nThe corpus of {run} is not here: give --source CORPUS to see what was forgotten.")
+            print(f"\n{out}: next, groc eval {shlex.quote(out)} {shlex.quote(corpus)}")
+    group.close()
+
+
+def _describe(figures: dict[str, Any]) -> str:
+    def nats(loss: float | None) -> str:
+        return "-" if loss is None else f"{loss:.2f}"
+
+    rows = [
+        [
+            row["text"],
+            f"{row['tokens']:,}",
+            f"{row['new_share']:.1%}",
+            *(f"{row[when]['perplexity']:,.2f}" for when in ("before", "after")),
+            *(nats(row[when]["new_words_loss"]) for when in ("before", "after")),
+        ]
+        for row in figures["texts"]
+    ]
+    head = ["", "tokens", "new words", "perplexity before", "after", "loss on new words before", "after"]
+    return (
+        f"After epoch {figures['best_epoch']} of {figures['epochs']}, strict (one stream, every token), in the union "
+        f"of the words of both trainings and the text:\n\n{table(head, rows)}"
+    )

@@ -1,0 +1,91 @@
+"""groc paper: the paper's tables with its numbers and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from groc.config import nearest_hint
+from groc.errors import GrocError
+from groc.paper import TABLES, Results
+from groc.paper.figures import FIGURES, draw
+from groc.paper.table import Table
+from groc.report import table as markdown
+from groc.report import to_json
+
+
+def paper(
+    name: str | None,
+    results: str,
+    figure: str | None,
+    run: bool,
+    corpora: str | None,
+    runs: str,
+    seeds: int,
+    only: Mapping[str, Sequence[str]],
+    settings: Sequence[str],
+    as_json: bool,
+) -> None:
+    if name is None:
+        if figure or run or settings:
+            raise GrocError(f"Say which table: {', '.join(TABLES)}.")
+        _list(Results(Path(results)), as_json)
+        return
+    if name not in TABLES:
+        raise GrocError(f"There is no table {name!r}.{nearest_hint(name, TABLES)} Choose from {', '.join(TABLES)}.")
+    table = TABLES[name]
+    if run:
+        if not corpora:
+            raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora penn and wikitext-2.")
+        from groc.paper.running import run_missing
+
+        cells = [
+            cell
+            for cell in table.cells
+            if cell.job and all(not names or cell.keys.get(key) in names for key, names in only.items())
+        ]
+        if not cells:
+            raise GrocError(f"groc paper {name} has no such cells to run: leave out --dataset and --model to see all.")
+        run_missing(table, cells, Path(results), Path(corpora), Path(runs), seeds, settings)
+    elif settings:
+        raise GrocError(f"{settings[0]} is for training: give it together with --run.")
+    found = Results(Path(results))
+    if figure:
+        draw(name, found, Path(figure))
+    rows = table.rows(found)
+    if as_json:
+        print(to_json({"table": name, "title": table.title, "paper": table.place, "rows": rows}))
+    else:
+        print(f"{table.title} ({table.place} of the paper)\n\n{table.markdown(rows)}")
+
+
+def _list(results: Results, as_json: bool) -> None:
+    tables = [
+        {
+            "table": table.name,
+            "title": table.title,
+            "paper": table.place,
+            "figure": table.name in FIGURES,
+            **count(table, results),
+        }
+        for table in TABLES.values()
+    ]
+    if as_json:
+        print(to_json({"tables": tables}))
+        return
+    lines = [
+        [
+            str(row["table"]),
+            str(row["title"]),
+            f"{row['paper']}{', figure' if row['figure'] else ''}",
+            f"{row['run']} of {row['cells']}",
+        ]
+        for row in tables
+    ]
+    print(markdown(["groc paper", "what it shows", "in the paper", "cells with runs"], lines))
+
+
+def count(table: Table, results: Results) -> dict[str, int]:
+    """How many cells there are for us to fill, and how many have runs."""
+    rows = [row for row in table.rows(results) if row["runs"] is not None]
+    return {"cells": len(rows), "run": sum(row["runs"] > 0 for row in rows)}

@@ -1,0 +1,93 @@
+"""The figures, drawn with matplotlib (an optional extra)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from groc.errors import GrocError
+from groc.paper import published as printed
+from groc.paper.runs import Job, Results, Run
+from groc.paper.tables import BIN_NAMES, TABLES
+
+
+def draw(name: str, results: Results, path: Path) -> None:
+    """Draw the figure of a table into a file."""
+    if name not in FIGURES:
+        raise GrocError(f"The table {name} has no figure: choose from {', '.join(FIGURES)}.")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise GrocError("Drawing needs matplotlib: pip install 'groc-lm[plot]'.") from None
+    picture = Figure(figsize=(10, 4.2), dpi=140, layout="constrained")
+    FIGURES[name](picture, results)
+    for axes in picture.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=8)
+        elif not axes.has_data():
+            axes.set_axis_off()
+            axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture.savefig(path)
+
+
+def _curves(picture: Any, results: Results) -> None:
+    """Valid perplexity by epoch of the main comparison, first seed of each."""
+    for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
+        runs = {model: results.of(Job(dataset, model)) for model in printed.MODELS}
+        _plot_curves(axes, {model: found[0] for model, found in runs.items() if found})
+        axes.set_title(f"{dataset}: learning curves")
+
+
+def _plot_curves(axes: Any, runs: Mapping[str, Run]) -> None:
+    """Perplexity of the valid text, and dotted that of the training text (with dropout)."""
+    axes.set(xlabel="epoch", ylabel="perplexity", yscale="log")
+    for name, run in runs.items():
+        epochs = [row["epoch"] for row in run.curve]
+        (line,) = axes.plot(
+            epochs, [row["valid_perplexity"] for row in run.curve], label=f"{name} (dotted: training text)"
+        )
+        axes.plot(epochs, [row["train_perplexity"] for row in run.curve], ":", color=line.get_color())
+    axes.yaxis.set_major_formatter("{x:.0f}")
+    axes.yaxis.set_minor_formatter("{x:.0f}")
+
+
+def _frequency(picture: Any, results: Results) -> None:
+    rows = [row for row in TABLES["frequency"].rows(results) if row["runs"]]
+    for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
+        mine = [row for row in rows if row["dataset"] == dataset]
+        for i, row in enumerate(mine):
+            places = [x + 0.8 * (i + 0.5) / len(mine) - 0.4 for x in range(len(BIN_NAMES))]
+            gains = [row[name] if row[name] is not None else 0.0 for name in BIN_NAMES]
+            axes.bar(places, gains, 0.8 / len(mine), label=f"{row['model']} ({row['of']})")
+        if mine:
+            axes.axhline(0, color="#555555", linewidth=1)
+        axes.set_xticks(range(len(BIN_NAMES)), BIN_NAMES, fontsize=8)
+        axes.set(title=f"{dataset}: loss above GroC's", xlabel="seen in training", ylabel="nats")
+
+
+def _fine_tuning(picture: Any, results: Results) -> None:
+    """Of the first four texts on which models were fine-tuned."""
+    tuned = [run for run in results.runs if run.adapted]
+    texts = list(dict.fromkeys(run.dataset for run in tuned))[:4] or [""]
+    for axes, text in zip(picture.subplots(1, len(texts), squeeze=False)[0], texts, strict=True):
+        _plot_curves(axes, {run.variant: run for run in tuned if run.dataset == text})
+        axes.set_title(text)
+
+
+def _heat_maps(picture: Any, results: Results) -> None:
+    """Perplexity by lambda and theta, the first two caches that were tuned."""
+    rows = TABLES["caches"].rows(results)[:2]
+    for axes, row in zip(picture.subplots(1, max(len(rows), 1), squeeze=False)[0], rows, strict=False):
+        values = {(one["theta"], one["lambda"]): one["perplexity"] for one in row["tried"]}
+        thetas, shares = (sorted({place[axis] for place in values}) for axis in (0, 1))
+        image = axes.imshow([[values[theta, share] for share in shares] for theta in thetas])
+        picture.colorbar(image, ax=axes)
+        axes.set_xticks(range(len(shares)), [f"{share:g}" for share in shares], fontsize=8, rotation=45)
+        axes.set_yticks(range(len(thetas)), [f"{theta:g}" for theta in thetas], fontsize=8)
+        axes.set(title=f"{row['model']} on {row['text']}", xlabel="lambda", ylabel="theta")
+
+
+FIGURES = {"main": _curves, "frequency": _frequency, "cross-domain": _fine_tuning, "caches": _heat_maps}

@@ -1,0 +1,135 @@
+"""The recorded runs, and which of them belong to a cell of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from groc.config import Config, flatten
+from groc.errors import GrocError
+from groc.results import extras
+
+RECIPES = {"penn": "penn", "wikitext-2": "wikitext2"}
+"""The recipe of published size for each corpus; its large companion is called the same with `-best` behind it."""
+SAME = {"penn/groc-sparse": "groc", "wikitext2/groc-sparse": "groc", "wikitext2/groc-out": "groc"}
+"""Variants that are another one, or another one with a setting that tables vary."""
+VARIED: Mapping[str, Any] = {"forms.coverage": 1.0, "forms.without": (), "training.full_updates": 1.0}
+"""Settings that tables vary, and what they are in all other cells."""
+NOT_SETTINGS = ("name", "corpus", "compute.", "training.seed", "training.save_minutes")
+"""What may differ between runs that repeat each other."""
+AS_GOOD = 1.01
+"""Dev perplexities within 1% are alike: of such settings, those with more seeds are taken."""
+
+
+class Run:
+    """The record of one training run."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        given = {key: tuple(v) if isinstance(v, list) else v for key, v in flatten(record["config"]).items()}
+        self.settings = {**Config().flat(), **given}
+        """By dotted key; what an older record does not name is at its default."""
+        self.record, self.figures, self.curve = record, record["figures"], record.get("curve", [])
+        self.dataset, self.seed = Path(self.settings["corpus"]).name, self.settings["training.seed"]
+        self.dev: float = self.figures["valid_perplexity"]
+        self.adapted = "adapted_from" in self.figures
+        """Whether the model was fine-tuned on the corpus, after another one."""
+        self.recipe, _, variant = record["name"].partition(" on ")[0].partition("/")
+        variant = variant or self.settings["output.kind"]
+        self.variant = SAME.get(f"{self.recipe}/{variant}", variant)
+
+    @property
+    def epoch_seconds(self) -> float | None:
+        """The median of all epochs but the first, in which things are compiled."""
+        seconds = [row["seconds"] for row in self.curve if "seconds" in row]
+        return statistics.median(b - a for a, b in pairwise(seconds)) if seconds[1:] else None
+
+    def evaluations(self) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
+        """Of each evaluation the text, what the model was helped or hindered with, and the figures."""
+        for name, figures in self.record.get("evaluations", {}).items():
+            if figures.get("vocabulary_kind", "union") in ("union", "train") and not figures.get("glossary"):
+                yield name.partition(", ")[0], extras(figures), figures
+        for row in self.figures.get("texts", ()):  # what fine-tuning itself measured
+            if row["text"] == "target test":
+                unseen = {"loss": row["after"]["new_words_loss"]}
+                yield f"{self.dataset}/test", (), {**row["after"], "unseen": unseen, "oov_share": row["new_share"]}
+
+    def test(self, helped: tuple[str, ...] = ()) -> dict[str, Any] | None:
+        """The figures on the test text of the run's own corpus."""
+        wanted = (f"{self.dataset}/test", helped)
+        return next((figures for text, found, figures in self.evaluations() if (text, found) == wanted), None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the runs of a cell have in common: corpus, recipe, variant, and the settings that the table varies."""
+
+    dataset: str
+    variant: str
+    changes: tuple[tuple[str, Any], ...] = ()
+    set: str = ""
+    """Behind the recipe's name: nothing (published size), or -best."""
+
+    @property
+    def recipe(self) -> str:
+        return RECIPES[self.dataset] + self.set
+
+    def wants(self, run: Run) -> bool:
+        mine = (run.dataset, run.recipe, run.variant, run.adapted) == (self.dataset, self.recipe, self.variant, False)
+        return mine and all(run.settings[key] == value for key, value in {**VARIED, **dict(self.changes)}.items())
+
+
+def identity(settings: Mapping[str, Any]) -> str:
+    """The same for two runs that differ in seed and machine alone."""
+    kept = {key: value for key, value in settings.items() if not key.startswith(NOT_SETTINGS)}
+    kept["forms.lexicon"] = Path(kept["forms.lexicon"]).name
+    return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()[:8]
+
+
+def best(runs: Iterable[Run]) -> list[Run]:
+    """Runs with the same settings, one a seed: those with the lowest mean dev perplexity; of settings that are as good,
+    those with most seeds. The test text has no say."""
+    by_settings: defaultdict[str, dict[int, Run]] = defaultdict(dict)
+    for run in runs:
+        by_settings[identity(run.settings)][run.seed] = run  # a later run with the same seed replaces an earlier one
+    means = {key: statistics.mean(run.dev for run in group.values()) for key, group in by_settings.items()}
+    as_good = [key for key, mean in means.items() if mean <= AS_GOOD * min(means.values())]
+    chosen = min(as_good, key=lambda key: (-len(by_settings[key]), means[key]), default="")
+    return [run for _, run in sorted(by_settings[chosen].items())]
+
+
+class Results:
+    """All records of a folder: runs, measured corpora, searches. What else lies there is passed over."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            print(f"There is no folder {folder}, so no runs are known: give --results DIR.", file=sys.stderr)
+        records = [_read(path) for path in sorted(folder.rglob("*.json"))]
+        self.runs = sorted((Run(record) for record in records if _is_run(record)), key=lambda run: run.record["date"])
+        self.data = {record["name"]: record["figures"] for record in records if record.get("kind") == "data"}
+        self.searches = [record for record in records if record.get("kind") == "search"]
+
+    def of(self, job: Job) -> list[Run]:
+        """The runs of a cell."""
+        return best(run for run in self.runs if job.wants(run))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return record if isinstance(record, dict) else {}
+    except (OSError, ValueError):
+        raise GrocError(f"{path} is not a record (no readable JSON): mend it or take it away.") from None
+
+
+def _is_run(record: dict[str, Any]) -> bool:
+    """Benchmarks, demos and runs that were given up are none."""
+    figures, config = record.get("figures"), record.get("config")
+    return isinstance(figures, dict) and "valid_perplexity" in figures and isinstance(config, dict) and "date" in record

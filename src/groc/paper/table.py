@@ -1,0 +1,110 @@
+"""What a table is: rows with the paper's figures and the runs of ours that belong there; how it is printed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from groc.paper.runs import Job, Results, Run
+from groc.report import table
+
+Row = dict[str, Any]
+ONE_DIGIT = ("dev", "test", "seconds", "relations", "definitions")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row to be filled: what names it, what the paper prints, and which runs of ours belong there."""
+
+    keys: Row
+    paper: Row
+    job: Job | None = None
+    """None: a model of others, which is not for us to train."""
+    extras: tuple[str, ...] = ()
+    """What the model is evaluated with, such as "coverage 0.2" or "dynamic"."""
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    title: str
+    place: str
+    """Where it stands in the paper."""
+    keys: tuple[str, ...]
+    measures: tuple[str, ...]
+    cells: tuple[Cell, ...] = ()
+    measure: Callable[[Results, Cell], Row] = lambda results, cell: {}
+    find: Callable[[Results], list[Row]] | None = None
+    """Finds the rows of a table that has no fixed cells."""
+    note: str = ""
+    shown: tuple[str, ...] = ("runs", "device")
+
+    def rows(self, results: Results) -> list[Row]:
+        """For a program: keys, our figures (None: not run), number of runs (None: not ours), the paper's figures."""
+        if self.find is not None:
+            return self.find(results)
+        others = {**dict.fromkeys(self.measures), "runs": None}
+        return [
+            {**cell.keys, **(self.measure(results, cell) if cell.job else others), "paper": cell.paper}
+            for cell in self.cells
+        ]
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        """For a person, the paper's figures beside ours."""
+        printed = {name for row in rows for name in row.get("paper", ())}
+        head, lines = [*self.keys], [[str(row[key]) for key in self.keys] for row in rows]
+        for name in self.measures:
+            head += [f"{name}, paper", f"{name}, ours"] if name in printed else [name]
+            for line, row in zip(lines, rows, strict=True):
+                line += (
+                    [shown(row["paper"].get(name), name), _ours(row, name)] if name in printed else [_ours(row, name)]
+                )
+        for line, row in zip(lines, rows, strict=True):
+            line += [str(row.get(name) or "") for name in self.shown]
+        body = table([name.replace("_", " ") for name in (*head, *self.shown)], lines) if rows else "Not run."
+        return f"{body}\n\n{self.note}".rstrip()
+
+
+def measured(results: Results, cell: Cell) -> Row:
+    """Dev and test perplexity, size, and of how many runs."""
+    runs = results.of(cell.job) if cell.job else []
+    if cell.extras:  # only runs that were evaluated so count
+        runs = [run for run in runs if run.test(cell.extras)]
+    tests = [figures["perplexity"] for run in runs if (figures := run.test(cell.extras))]
+    return {**mean("dev", [run.dev for run in runs]), **mean("test", tests), **origin(runs)}
+
+
+def origin(runs: Sequence[Run]) -> Row:
+    return {
+        "parameters": runs[0].figures["parameters"] if runs else None,
+        "runs": len(runs),
+        "seeds": [run.seed for run in runs],
+        "device": "; ".join(sorted({run.record["device"] for run in runs})),
+    }
+
+
+def mean(name: str, values: Iterable[float | None]) -> Row:
+    """The mean, and the spread: the standard deviation over the seeds; None for one run alone."""
+    known = [value for value in values if value is not None]
+    spread = statistics.stdev(known) if len(known) > 1 else None
+    return {name: statistics.mean(known) if known else None, f"{name}_spread": spread}
+
+
+def _ours(row: Row, name: str) -> str:
+    if row["runs"] is None:
+        return ""
+    if row[name] is None:
+        return "not evaluated" if row["runs"] else "not run"
+    return shown(row[name], name, row.get(f"{name}_spread"))
+
+
+def shown(value: Any, name: str, spread: float | None = None) -> str:
+    """A value as a person reads it; nothing where there is none."""
+    if isinstance(value, int | float) and name == "parameters":
+        return f"{value / 1e6:.4g}M"
+    if isinstance(value, float):
+        digits = 1 if name in ONE_DIGIT else 2
+        return f"{value:,.{digits}f}" + (f" ± {spread:.{digits}f}" if spread is not None else "")
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,138 @@
+"""From raw text to a corpus: lines are shuffled, tokenised and dealt out to train, valid and test text.
+
+A line's place is a hash of the line and a seed. So the shuffle does not depend on the order in which the lines stand,
+and a line that stands twice counts once: it cannot be in the training and in the test text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import accumulate
+from pathlib import Path
+
+from groc.corpus import SPLITS, raw_lines
+from groc.errors import GrocError
+from groc.files import Writer, write_together
+from groc.text import SEPARATED, tokeniser
+
+YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+
+Tokenise = Callable[[bytes], list[str]]
+
+
+def find_sources(sources: Sequence[Path]) -> dict[str, Path]:
+    """The files to be prepared, by the names of their sets: a year that a file's name holds, or the name itself."""
+    found: dict[str, Path] = {}
+    for source in sources:
+        if not source.exists():
+            raise GrocError(f"There is no file or folder {source}: give raw text, or a folder with one file a year.")
+        for path in sorted(source.iterdir()) if source.is_dir() else [source]:
+            if not path.is_file() or path.name.startswith("."):
+                continue
+            year = YEAR.search(path.name)
+            name = year[0] if year else re.sub(r"(\.txt)?(\.gz|\.xz)?$", "", path.name)
+            if name in found:
+                raise GrocError(
+                    f"{found[name]} and {path} would both become the set {name}: give them one at a time, with --name."
+                )
+            found[name] = path
+    if not found:
+        raise GrocError(f"There is no file in {sources[0]}: give a folder with one file of raw text a year.")
+    return found
+
+
+def prepare(source: Path, folder: Path, budgets: Mapping[str, int], tokenise: Tokenise, seed: int | None = 1) -> None:
+    """Make a corpus folder of a file. Each text gets lines until it has as many tokens as its budget says, with the
+    `<eos>` of each line; one with a budget of 0 is not written. The seed shuffles; None leaves lines in their order."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise GrocError(f"{folder} is there already: remove it, or choose another --out or --name.")
+    try:
+        source.open("rb").close()
+    except OSError as error:
+        raise GrocError(f"{source} cannot be read ({error.strerror}): check its permissions.") from None
+    budget, lines = sum(budgets.values()), raw_lines(source)
+    texts: dict[str, list[str]] = {split: [] for split in SPLITS if budgets[split]}
+    chosen = in_order(lines, budget, tokenise) if seed is None else shuffled(lines, budget, tokenise, seed)
+    for split, line in deal(chosen, budgets):
+        texts[split].append(line)
+    if empty := [split for split, text in texts.items() if not text]:
+        raise GrocError(
+            f"{source} has too little text, nothing is left for {empty[0]}.txt: give smaller numbers of tokens with "
+            "--train, --valid and --test (0: no such text)."
+        )
+    write_together({folder / f"{split}.txt": lines_writer(text) for split, text in texts.items()})
+
+
+def lines_writer(lines: Iterable[str]) -> Writer:
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb") as handle:
+            handle.writelines(line.encode() + b"\n" for line in lines)
+
+    return write
+
+
+def line_tokeniser(source: Path, *, lower: bool, tokenised: bool, language: str = "en") -> Tokenise:
+    """From a raw line to its tokens: by Moses's rules, or at its ASCII white space if it is tokenised already."""
+    moses = tokeniser(language, lower)
+
+    def tokenise(raw: bytes) -> list[str]:
+        try:
+            line = raw.decode()
+        except UnicodeDecodeError:
+            raise GrocError(
+                f"{source} is not UTF-8 ({raw[:40]!r} ...): convert it, for example with iconv -t UTF-8."
+            ) from None
+        return SEPARATED.findall(line.lower() if lower else line) if tokenised else moses(line)
+
+    return tokenise
+
+
+def shuffled(lines: Iterable[bytes], budget: int, tokenise: Tokenise, seed: int) -> list[str]:
+    """The first lines of the shuffled text, as many as the budget takes, tokenised.
+
+    One pass. No more than these lines are ever held, and only lines that may be among them are tokenised.
+    """
+    heap: list[tuple[int, str]] = []  # the last of the lines first: a line's negative place, and its tokens
+    places: set[int] = set()
+    tokens, salt = 0, str(seed).encode()
+    for line in lines:
+        place = int.from_bytes(hashlib.blake2b(line.strip(), digest_size=8, key=salt).digest(), "big")
+        if place in places or (tokens >= budget and place > -heap[0][0]):
+            continue
+        if words := tokenise(line):
+            heappush(heap, (-place, " ".join(words)))
+            places.add(place)
+            tokens += len(words) + 1
+            while tokens - _size(heap[0][1]) >= budget:
+                last, text = heappop(heap)
+                places.remove(-last)
+                tokens -= _size(text)
+    return [text for _, text in sorted(heap, reverse=True)]
+
+
+def in_order(lines: Iterable[bytes], budget: int, tokenise: Tokenise) -> Iterator[str]:
+    """The first lines of the text as it stands, as many as the budget takes, tokenised."""
+    tokens = 0
+    for line in lines:
+        if tokens >= budget:
+            break
+        if words := tokenise(line):
+            yield " ".join(words)
+            tokens += len(words) + 1
+
+
+def deal(lines: Iterable[str], budgets: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Which text each line belongs to: the first whose budget the lines before it have not used up."""
+    ends = list(accumulate(budgets[split] for split in SPLITS))
+    before = 0
+    for line in lines:
+        yield SPLITS[bisect_right(ends, before)], line
+        before += _size(line)
+
+
+def _size(line: str) -> int:
+    return line.count(" ") + 2  # one word more than spaces, and the line's end

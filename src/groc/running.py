@@ -1,0 +1,113 @@
+"""A run from start to end: a model is trained in a folder, which then holds a checkpoint and the record of the run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from groc import checkpoint
+from groc.compute import Group, Policy
+from groc.config import Config
+from groc.corpus import Corpus
+from groc.errors import GrocError
+from groc.model import LanguageModel
+from groc.progress import Progress
+from groc.report import summarise
+from groc.results import RESULT, write_result
+from groc.training import Trainer
+
+MAY_CHANGE = ("compute.", "training.epochs", "training.save_minutes", "corpus")
+"""What may differ between a run and its resumption."""
+
+Measure = Callable[[LanguageModel], dict[str, Any]]
+
+
+def check_folder(config: Config, folder: Path, resume: bool) -> None:
+    """Whether a run with these settings can begin, or go on, in the folder."""
+    if folder.exists() and not folder.is_dir():
+        raise GrocError(f"{folder} is a file, so no run can be kept there: choose another --out.")
+    if not resume and folder.exists() and any(folder.iterdir()):
+        raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
+    if resume:
+        _check_same(config, folder)
+
+
+def train_model(
+    model: LanguageModel,
+    config: Config,
+    folder: Path,
+    policy: Policy,
+    group: Group,
+    *,
+    resume: bool,
+    quiet: bool = False,
+    trainer_class: type[Trainer] = Trainer,
+    measure: Measure = lambda model: {},
+) -> dict[str, Any]:
+    """Train a model on the corpus of its settings and leave a checkpoint with a record of the run.
+
+    The figures of the run come back (from the first of several processes), with those that `measure` takes of the
+    model with the kept weights.
+    """
+    corpus = Corpus(config.corpus)
+    train = corpus.text("train")
+    torch.manual_seed(config.training.seed + group.rank)  # start values alike everywhere, dropout not
+    trainer = trainer_class(
+        model, config, train.ids(model.vocabulary), corpus.text("valid"), folder, policy, group, quiet
+    )
+    if resume:
+        trainer.restore()
+    elif group.leads:
+        checkpoint.save_start(folder, model, config)
+    group.wait()
+    if not resume:
+        trainer.save_state()  # so that there is always something to go on from
+    if not trainer.quiet:
+        print(
+            f"{config.name}: {model.parameter_count():,} parameters, {len(model.vocabulary):,} words, "
+            f"{len(train):,} training tokens, {policy.describe()}",
+            file=sys.stderr,
+        )
+    trainer.run()
+    figures = _finish(trainer, folder, measure) if group.leads else {}
+    group.wait()
+    return figures
+
+
+def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:
+    """The strict valid figure of the kept weights, written into the checkpoint and the record of the run."""
+    model, config = trainer.model, trainer.config
+    model.load_state_dict(checkpoint.read_tensors(folder / checkpoint.WEIGHTS)[0])
+    progress = Progress("strict valid perplexity", len(trainer.valid_ids), shown=not trainer.quiet)
+    summary = summarise(trainer.score_valid(streams=1, progress=progress))
+    progress.close()
+    figures = {
+        "valid_perplexity": summary["perplexity"],
+        "valid_tokens": summary["tokens"],
+        "best_epoch": trainer.position.best_epoch,
+        "epochs": trainer.position.epoch,
+        "steps": trainer.position.step,
+        "training_seconds": round(trainer.position.seconds, 1),
+        "parameters": model.parameter_count(),
+        "vocabulary_parameters": model.vocabulary_parameter_count(),
+        **measure(model),
+    }
+    checkpoint.save_facts(folder, model, config, figures)
+    curve = [json.loads(line) for line in (folder / checkpoint.METRICS).read_text(encoding="utf-8").splitlines()]
+    write_result(folder / RESULT, config, trainer.policy, figures, curve)
+    return figures
+
+
+def _check_same(config: Config, folder: Path) -> None:
+    flat_before, flat_now = checkpoint.load_config(folder).flat(), config.flat()
+    for key, value in flat_now.items():
+        if flat_before[key] != value and not key.startswith(MAY_CHANGE):
+            raise GrocError(
+                f"{folder} was started with {key}={flat_before[key]}, not {value}: resume with the same settings, "
+                "or choose another --out."
+            )

@@ -1,0 +1,405 @@
+"""What helps a model while it reads: put together, tuned on a text of its own, and asked for on the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config, tiny_model
+
+from groc import checkpoint
+from groc.adaptation.caches import Chain, Interpolated, Joined, LocalCache, NewWords, UnboundedCache, Unigram
+from groc.adaptation.dynamic import Dynamic, score_dynamically
+from groc.adaptation.online import CacheSettings, Online
+from groc.adaptation.tuning import Grids, Tuned, _best, _Choice, tune
+from groc.building import build
+from groc.cli import main
+from groc.corpus import Corpus, Text
+from groc.errors import GrocError
+from groc.lexicon import Glossary
+from groc.model import LanguageModel
+from groc.scoring import score
+from groc.vocabulary import Vocabulary
+
+open_and_closed = pytest.mark.parametrize("kind", ["groc", "tied"])
+GRIDS = Grids(
+    shares=(0.5, 0.8, 0.95),
+    thetas=(0.0, 0.5, 2.0),
+    kernel_thetas=(1.0, 8.0),
+    log_odds=(-3.0, -1.0),
+    new_words=(0.3, 1.0, 3.0),
+    uniform=(0.003, 0.03, 0.3),
+    rates=(0.03, 0.3),
+    measured_rates=(0.1, 0.5),
+    decays=(0.0, 0.01),
+)
+
+
+@pytest.fixture
+def valid(corpus_folder: Path) -> Text:
+    return Corpus(corpus_folder).text("valid")
+
+
+@pytest.fixture
+def make(vocabulary: Vocabulary, glossary: Glossary, valid: Text) -> Callable[[str], LanguageModel]:
+    """A model whose vocabulary holds the words of the valid text."""
+
+    def model(kind: str) -> LanguageModel:
+        model = tiny_model(kind, "ngrams", vocabulary, glossary)
+        model.set_vocabulary(vocabulary.union(valid.types))
+        return model
+
+    return model
+
+
+def loss(model: LanguageModel, text: Text, online: Online, **more: Any) -> float:
+    return -float(online.score(model, text.ids(model.vocabulary), **more).log_prob.mean())
+
+
+class TestOnline:
+    @open_and_closed
+    def test_applies_all_in_order(self, kind: str, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model = make(kind)
+        ids = valid.ids(model.vocabulary)
+        online = Online(
+            uniform=0.1,
+            new_words=0.5,
+            caches=(
+                CacheSettings("unigram", share=0.8),
+                CacheSettings("local", theta=0.3, size=20, joined=True, alpha=-2.0),
+                CacheSettings("unbounded", share=0.9, theta=3.0, size=500),
+            ),
+        )
+        found = online.score(model, ids).log_prob
+        assert model.uniform == pytest.approx(0.99)
+        model.uniform = 0.9
+        by_hand = Chain(
+            NewWords(0.5),
+            Interpolated(Unigram(), 0.8),
+            Joined(LocalCache(0.3, 20), -2.0),
+            Interpolated(UnboundedCache(3.0, 500), 0.9),
+        )
+        np.testing.assert_array_equal(found, score(model, ids, correction=by_hand).log_prob)
+
+    def test_does_nothing_where_nothing_is_asked(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model = make("groc")
+        ids = valid.ids(model.vocabulary)
+        np.testing.assert_array_equal(Online().score(model, ids).log_prob, score(model, ids).log_prob)
+        assert Online().describe() == ""
+
+    def test_scores_twice_alike(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model, online = make("groc"), Online(caches=(CacheSettings("unigram"), CacheSettings("unbounded")))
+        assert loss(model, valid, online) == loss(model, valid, online)
+
+    def test_learns_with_caches_on_top(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model, dynamic = make("tied"), Dynamic(0.1, 0.01, 10)
+        ids = valid.ids(model.vocabulary)
+        found = Online(dynamic=dynamic, caches=(CacheSettings("local", share=0.7),)).score(model, ids).log_prob
+        by_hand = score_dynamically(model, ids, dynamic, correction=Interpolated(LocalCache(0.5, 10_000), 0.7))
+        np.testing.assert_array_equal(found, by_hand.log_prob)
+
+    def test_says_what_was_used(self) -> None:
+        online = Online(new_words=0.1, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
+        facts = online.facts()
+        assert facts["caches"] == [{"kind": "local", "lambda": 0.966, "theta": 0.25, "size": 10_000}]
+        assert facts["new_words"] == 0.1
+        assert facts["dynamic"]["rate"] == 0.2
+        text = online.describe()
+        assert all(part in text for part in ("local cache", "lambda 0.966", "theta 0.25", "new words x0.1", "rate 0.2"))
+
+    @pytest.mark.parametrize(
+        ("wrong", "reason"),
+        [
+            (lambda: CacheSettings("huge"), "unigram, local, unbounded"),
+            (lambda: CacheSettings("local", joined=True).build(), "alpha"),
+            (lambda: Online(uniform=0.0), "evenly"),
+            (lambda: Online(uniform=1.0), "evenly"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, wrong: Callable[[], object], reason: str) -> None:
+        with pytest.raises(GrocError, match=reason):
+            wrong()
+
+
+def tuned(model: LanguageModel, text: Text, online: Online, **more: Any) -> Tuned:
+    return tune(model, text.ids(model.vocabulary), online, grids=GRIDS, quiet=True, **more)
+
+
+class TestTuning:
+    @open_and_closed
+    @pytest.mark.parametrize("cache", ["unigram", "local", "unbounded"])
+    @pytest.mark.parametrize("joined", [False, True])
+    def test_every_row_is_what_scoring_gives_and_the_best_is_taken(
+        self, kind: str, cache: str, joined: bool, make: Callable[[str], LanguageModel], valid: Text
+    ) -> None:
+        model = make(kind)
+        found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=500, joined=joined),)))
+        base = "uniform" if kind == "tied" else "new_words"
+        rows = found.tables[f"1 {cache}"]
+        assert len(rows) == (2 if joined else 3) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
+        assert len(found.tables[base]) == 3
+        best = loss(model, valid, found.online)
+        for table in (rows, found.tables[base]):
+            assert min(row["loss"] for row in table) == pytest.approx(best, abs=1e-5)
+            assert all(row["perplexity"] == pytest.approx(math.exp(row["loss"])) for row in table)
+        names = {"lambda": "share"}
+        for row in rows:
+            values = {names.get(key, key): value for key, value in row.items() if key not in ("loss", "perplexity")}
+            settings = replace(found.online.caches[0], **values)
+            assert loss(model, valid, replace(found.online, caches=(settings,))) == pytest.approx(row["loss"], abs=1e-5)
+        for row in found.tables[base]:
+            assert loss(model, valid, replace(found.online, **{base: row[base]})) == pytest.approx(
+                row["loss"], abs=1e-5
+            )
+
+    @open_and_closed
+    def test_with_one_cache_nothing_of_the_grid_is_better(
+        self, kind: str, make: Callable[[str], LanguageModel], valid: Text
+    ) -> None:
+        model = make(kind)
+        found = tuned(model, valid, Online(caches=(CacheSettings("local", size=40),)))
+        best = loss(model, valid, found.online)
+        bases = (
+            [{"uniform": x} for x in GRIDS.uniform] if kind == "tied" else [{"new_words": x} for x in GRIDS.new_words]
+        )
+        for base, share, theta in product(bases, GRIDS.shares, GRIDS.thetas):
+            other = Online(**base, caches=(CacheSettings("local", share=share, theta=theta, size=40),))
+            assert loss(model, valid, other) >= best - 1e-6
+
+    @open_and_closed
+    def test_several_caches_end_where_no_single_change_helps(
+        self, kind: str, make: Callable[[str], LanguageModel], valid: Text
+    ) -> None:
+        model = make(kind)
+        found = tuned(model, valid, Online(caches=(CacheSettings("unigram"), CacheSettings("local", size=50))))
+        best = loss(model, valid, found.online)
+        assert [cache.kind for cache in found.online.caches] == ["unigram", "local"]
+        assert len(found.tables) == 3
+        for rows in found.tables.values():
+            assert min(row["loss"] for row in rows) == pytest.approx(best, abs=1e-5)
+
+    def test_what_is_given_is_kept(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model = make("groc")
+        given = CacheSettings("local", share=0.77, size=30)
+        found = tuned(model, valid, Online(new_words=0.4, caches=(given,)))
+        assert found.online.new_words == 0.4
+        assert replace(found.online.caches[0], theta=None) == given
+        assert list(found.tables) == ["1 local"]
+        assert tuned(model, valid, found.online).online == found.online
+
+    def test_a_closed_model_may_keep_its_share(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model = make("tied")
+        assert tuned(model, valid, Online(uniform=0.05)).online == Online(uniform=0.05)
+        found = tuned(model, valid, Online())
+        assert found.online.uniform in GRIDS.uniform
+        assert loss(model, valid, found.online) == pytest.approx(
+            min(row["loss"] for row in found.tables["uniform"]), abs=1e-5
+        )
+
+    @open_and_closed
+    def test_dynamic_evaluation_comes_first(self, kind: str, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model = make(kind)
+        short = Text(valid.name, valid.types, valid.codes[:60])
+        found = tuned(model, short, Online(dynamic=Dynamic(), caches=(CacheSettings("unigram"),)))
+        rows = found.tables["dynamic"]
+        assert [(row["rate"], row["decay"]) for row in rows] == [(0.03, 0.0), (0.03, 0.01), (0.3, 0.0), (0.3, 0.01)]
+        assert found.online.dynamic is not None
+        alone = Online(dynamic=found.online.dynamic)
+        assert loss(model, short, alone) == pytest.approx(min(row["loss"] for row in rows), abs=1e-6)
+        assert loss(model, short, found.online) == pytest.approx(
+            min(row["loss"] for row in found.tables["1 unigram"]), abs=1e-5
+        )
+
+    def test_measured_gradients_have_rates_of_their_own(
+        self, make: Callable[[str], LanguageModel], valid: Text
+    ) -> None:
+        model = make("tied")
+        sizes = {name: torch.ones_like(some) for name, some in model.named_parameters()}
+        short = Text(valid.name, valid.types, valid.codes[:30])
+        found = tuned(model, short, Online(dynamic=Dynamic(decay=0.0)), sizes=sizes)
+        assert [row["rate"] for row in found.tables["dynamic"]] == [0.1, 0.5]
+
+    def test_a_rate_that_leads_astray_is_never_the_best(
+        self, make: Callable[[str], LanguageModel], valid: Text
+    ) -> None:
+        model = make("groc")
+        ids = valid.ids(model.vocabulary)[:60]
+        found = tune(model, ids, Online(dynamic=Dynamic(decay=0.0)), grids=Grids(rates=(1e30, 0.1)), quiet=True)
+        assert found.tables["dynamic"][0]["loss"] == math.inf
+        assert found.online.dynamic == Dynamic(0.1, 0.0)
+
+    def test_the_model_stays_as_it_was(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
+        model = make("tied")
+        before = score(model, valid.ids(model.vocabulary)).log_prob
+        tuned(model, valid, Online(caches=(CacheSettings("local"),)))
+        np.testing.assert_array_equal(score(model, valid.ids(model.vocabulary)).log_prob, before)
+
+    def test_a_text_without_words_is_refused(self, make: Callable[[str], LanguageModel]) -> None:
+        with pytest.raises(GrocError, match="nothing to tune on"):
+            tune(make("groc"), [], Online())
+
+
+def test_tuning_is_not_caught_where_no_single_change_helps() -> None:
+    losses = [[1.0, 3.0], [3.0, 0.0]]  # from the first choices on, a change of either alone is a loss
+
+    def first(number: int) -> _Choice:
+        return _Choice({"first": number}, None, lambda x: torch.full_like(x, number))
+
+    def second(number: int) -> _Choice:
+        return _Choice({"second": number}, None, lambda x: -torch.tensor(losses[number])[x.long()])
+
+    taken, rows = _best(torch.zeros(5), [[first(0), first(1)], [second(0), second(1)]], quiet=True)
+    assert [choice.values for choice in taken] == [{"first": 1}, {"second": 1}]
+    assert [[row["loss"] for row in table] for table in rows] == [[3.0, 0.0], [3.0, 0.0]]
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(tmp_path: Path, vocabulary: Vocabulary, glossary_file: Path, glossary: Glossary) -> dict[str, str]:
+    folders = {}
+    for kind in ("groc", "tied"):
+        changes = {"forms.lexicon": str(glossary_file)}
+        checkpoint.save(
+            tmp_path / kind,
+            tiny_model(kind, "ngrams", vocabulary, glossary, changes),
+            tiny_config(kind, changes=changes),
+        )
+        folders[kind] = str(tmp_path / kind)
+    return folders
+
+
+Evaluate = Callable[..., Any]
+
+
+@pytest.fixture
+def evaluate(runs: dict[str, str], corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> Evaluate:
+    """`groc eval --json` of a model on the test text."""
+
+    def call(kind: str, *options: str, status: int = 0) -> Any:
+        capsys.readouterr()
+        try:
+            returned = main(["eval", runs[kind], str(corpus_folder), "--device", "cpu", "--json", *options])
+        except SystemExit as exit_:  # argparse
+            returned = int(exit_.code or 0)
+        assert returned == status
+        captured = capsys.readouterr()
+        return json.loads(captured.out) if status == 0 else captured.err
+
+    return call
+
+
+class TestCommand:
+    def test_without_options_nothing_is_added(self, evaluate: Evaluate) -> None:
+        summary = evaluate("groc")
+        assert (summary["caches"], summary["new_words"], summary["dynamic"]) == ([], 1.0, None)
+        assert (summary["tuned_on"], summary["tuning"]) == ("", {})
+
+    @open_and_closed
+    def test_values_belong_to_the_cache_before_them(
+        self, evaluate: Evaluate, runs: dict[str, str], corpus_folder: Path, kind: str
+    ) -> None:
+        options = "--new-words 0.5 --cache unigram --lambda 0.8 --cache local --lambda 0.7 --theta 0.2 --cache-size 30"
+        summary = evaluate(kind, *options.split(), "--uniform", "0.2")
+        assert summary["caches"] == [
+            {"kind": "unigram", "lambda": 0.8},
+            {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30},
+        ]
+        assert summary["new_words"] == 0.5
+        assert summary["uniform_mixed_in"] == (0.2 if kind == "tied" else 0)
+        model, text = checkpoint.load(runs[kind]).model, Corpus(corpus_folder).text("test")
+        model.set_vocabulary(model.trained.union(text.types))
+        caches = (CacheSettings("unigram", share=0.8), CacheSettings("local", share=0.7, theta=0.2, size=30))
+        expected = loss(model, text, Online(uniform=0.2, new_words=0.5, caches=caches))
+        assert summary["loss"] == pytest.approx(expected, abs=1e-6)
+
+    def test_a_cache_may_join_the_softmax(self, evaluate: Evaluate, corpus_folder: Path) -> None:
+        summary = evaluate("groc", "--cache", "unbounded", "--alpha", "-3", "--cache-size", "9")
+        cache = {"kind": "unbounded", "alpha": -3.0, "theta": 1.0, "size": 9, "neighbours": "exact"}
+        assert summary["caches"] == [cache]
+        assert "--tune" in evaluate("groc", "--cache", "local", "--alpha", "tune", status=1)
+        summary = evaluate("groc", "--cache", "local", "--alpha", "tune", "--tune", str(corpus_folder))
+        assert summary["caches"][0]["alpha"] in {row["alpha"] for row in summary["tuning"]["1 local"]}
+
+    def test_what_is_not_given_is_tuned(self, evaluate: Evaluate, corpus_folder: Path) -> None:
+        summary = evaluate("tied", "--cache", "local", "--lambda", "0.9", "--tune", str(corpus_folder))
+        assert summary["caches"][0]["lambda"] == 0.9
+        assert {row["theta"] for row in summary["tuning"]["1 local"]} == set(Grids().thetas)
+        assert summary["uniform_mixed_in"] in Grids().uniform
+        assert summary["tuned_on"].endswith("valid.txt")
+        again = evaluate(
+            "tied",
+            *("--uniform", str(summary["uniform_mixed_in"]), "--cache", "local", "--lambda", "0.9"),
+            *("--theta", str(summary["caches"][0]["theta"])),
+        )
+        assert again["loss"] == pytest.approx(summary["loss"], abs=1e-6)
+
+    @open_and_closed
+    def test_dynamic_evaluation(self, evaluate: Evaluate, corpus_folder: Path, kind: str) -> None:
+        static, plain = evaluate(kind), evaluate(kind, "--dynamic", "--rate", "0.1", "--decay", "0", "--every", "5")
+        assert plain["dynamic"] == {"rate": 0.1, "decay": 0.0, "every": 5, "prefix_only": False, "measured": False}
+        assert plain["loss"] != static["loss"]
+        measured = evaluate(kind, "--dynamic", "--prefix-only", "--gradients", str(corpus_folder))
+        assert measured["dynamic"]["measured"]
+        assert measured["dynamic"]["prefix_only"]
+        assert measured["loss"] not in (static["loss"], plain["loss"])
+        assert evaluate(kind)["loss"] == static["loss"]
+
+    def test_a_person_is_told_too(
+        self, runs: dict[str, str], corpus_folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = ["--cache", "local", "--tune", str(corpus_folder), "--device", "cpu"]
+        assert main(["eval", runs["groc"], str(corpus_folder), *options]) == 0
+        second = capsys.readouterr().out.splitlines()[1]
+        assert second.startswith("with local cache (lambda ")
+        assert second.endswith("valid.txt")
+
+    @pytest.mark.parametrize(
+        ("options", "status", "reason"),
+        [
+            ("--cache local --lambda 2", 1, "lambda"),
+            ("--cache local --theta -1", 1, "theta"),
+            ("--cache local --cache-size 0", 1, "size"),
+            ("--new-words 0", 1, "new words"),
+            ("--uniform 1", 1, "evenly"),
+            ("--dynamic --rate -1", 1, "rate"),
+            ("--cache local --tune nowhere", 1, "nowhere"),
+            ("--lambda 0.5", 2, "write --cache before it"),
+            ("--rate 0.5", 2, "belong to --dynamic"),
+            ("--cache huge", 2, "invalid choice"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, evaluate: Evaluate, options: str, status: int, reason: str) -> None:
+        said = evaluate("groc", *options.split(), status=status)
+        assert reason in said
+        assert "Traceback" not in said
+
+
+def test_eval_remembers_new_words(
+    corpus_folder: Path, glossary_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tiny_config("groc", "ngrams", {"forms.lexicon": str(glossary_file)})
+    torch.manual_seed(1)
+    checkpoint.save(tmp_path / "run", build(config, Corpus(corpus_folder).vocabulary()).eval(), config)
+    figures = []
+    for more in ([], ["--memory"]):
+        assert main(["eval", str(tmp_path / "run"), str(corpus_folder), "--json", *more]) == 0
+        figures.append(json.loads(capsys.readouterr().out))
+    plain, remembered = figures
+    assert (plain["memory"], remembered["memory"]) == (False, True)
+    first, *later = zip(plain["new_by_occurrence"], remembered["new_by_occurrence"], strict=True)
+    assert first[0]["tokens"] == first[1]["tokens"] > 0
+    assert any(one["loss"] != other["loss"] for one, other in later)
+    assert main(["eval", str(tmp_path / "run"), str(corpus_folder), "--memory"]) == 0
+    assert "new words, read before" in capsys.readouterr().out
+    assert main(["eval", str(tmp_path / "run"), str(corpus_folder), "--memory", "--dynamic"]) == 1
+    assert "--memory or --dynamic" in capsys.readouterr().err

@@ -1,0 +1,434 @@
+"""The paper's tables: its numbers, our runs beside them, and nothing that was not run."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import as_pairs, sentences, snapshot, tiny_settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groc import checkpoint
+from groc.cli import main
+from groc.compute import choose
+from groc.config import Compute, Config
+from groc.corpus import Corpus
+from groc.lexicon import Empty
+from groc.paper import TABLES, Results, published
+from groc.paper.figures import FIGURES
+from groc.paper.running import evaluate
+from groc.paper.runs import AS_GOOD, Run, best, identity
+from groc.recipe import load_recipe, recipe_names, variant_names
+from groc.report import summarise
+from groc.results import add_evaluation, text_name, write_result
+from groc.scoring import score
+
+DOCS = Path(__file__).parents[1] / "docs"
+WORDS = "the a dog cat ship sea run sleep red old".split()
+Row = dict[str, Any]
+Recorder = Callable[..., Path]
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    """Writes records of runs that were never made, as the real writer does."""
+
+    def record(
+        name: str, dev: float, test: float | None = None, seed: int = 1, extra: Row | None = None, **changes: Any
+    ) -> Path:
+        recipe, _, variant = name.partition("/")
+        config = load_recipe(recipe, variant or None) if recipe in recipe_names() else Config(name=name)
+        dataset = changes.pop("corpus", "wikitext-2" if recipe == "wikitext2" else "penn")
+        changes = {key.replace("__", "."): value for key, value in changes.items()}
+        config = config.replace({"corpus": f"/somewhere/{dataset}", "training.seed": seed, **changes})
+        path = tmp_path / "results" / f"{len(list(tmp_path.glob('results/*')))}.json"
+        figures = {"valid_perplexity": dev, "parameters": 1_000_000, "steps": 1, **(extra or {})}
+        curve = [{"epoch": n, "seconds": s, "valid_perplexity": dev, "train_perplexity": dev} for n, s in CURVE]
+        write_result(path, config, choose(Compute(device="cpu")), figures, curve)
+        if test is not None:
+            add_test(path, f"/somewhere/{dataset}/test.txt.xz", test)
+        return path
+
+    return record
+
+
+CURVE = ((1, 50.0), (2, 60.0), (3, 72.0))  # the first epoch compiles
+
+
+def add_test(path: Path, text: str, perplexity: float, **more: Any) -> None:
+    unseen = {"loss": 9.0}
+    summary = {"text": text, "run": "r", "perplexity": perplexity, "unseen": unseen, "oov_share": 0.02, "bins": []}
+    add_evaluation(path, {**summary, "vocabulary_kind": "union", **more})
+
+
+def rows_of(table: str, folder: Path, **wanted: Any) -> list[Row]:
+    rows = TABLES[table].rows(Results(folder / "results"))
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def row_of(table: str, folder: Path, **wanted: Any) -> Row:
+    (row,) = rows_of(table, folder, **wanted)
+    return row
+
+
+# --- what the paper prints ----------------------------------------------------------------------------------------
+
+
+def test_the_papers_tables_agree_with_each_other() -> None:
+    for dataset, usual in (("penn", False), ("wikitext-2", True)):
+        assert published.ABLATIONS[dataset][usual][0] == published.MAIN[dataset]["groc"][1:]
+        assert set(published.MAIN[dataset]) == set(published.MODELS) == set(published.HYPER[dataset])
+    assert published.COVERAGE[-1][1:] == (published.MAIN["penn"]["groc"][2],) * 2
+    assert all(len(figures) == len(published.DOMAINS) for figures in published.CROSS_DOMAIN.values())
+
+
+def test_every_cell_has_a_recipe() -> None:
+    jobs = {(cell.job.recipe, cell.job.variant) for table in TABLES.values() for cell in table.cells if cell.job}
+    known = {(recipe, variant) for recipe in recipe_names() for variant in variant_names(recipe)}
+    to_come = {("penn", "groc-robust"), ("penn-best", "groc"), ("penn-best", "tied")}
+    assert jobs - known <= to_come
+
+
+# --- which runs belong where --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_said_of_what_was_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, table in TABLES.items():
+        assert main(["paper", name, "--results", str(tmp_path), "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        assert all(row[measure] is None for row in rows for measure in table.measures)
+        assert not any(row["runs"] for row in rows)
+        assert main(["paper", name, "--results", str(tmp_path)]) == 0
+        assert "not run" in capsys.readouterr().out.lower()
+
+
+def test_the_main_comparison_has_all_cells(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder("penn/tied", 90.0, 88.0)
+    assert main(["paper", "main", "--results", str(tmp_path / "results"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["dataset"], row["model"]) for row in rows] == [
+        (dataset, model) for dataset in ("penn", "wikitext-2") for model in published.MODELS
+    ]
+    assert all({"dev", "test", "parameters", "runs"} <= set(row) for row in rows)
+    assert [row["runs"] for row in rows] == [int((row["dataset"], row["model"]) == ("penn", "tied")) for row in rows]
+
+
+def test_mean_and_spread_over_seeds(tmp_path: Path, recorder: Recorder) -> None:
+    for seed, test in enumerate((70.0, 71.0, 73.0), 1):
+        recorder("penn/groc", 75.0 + seed, test, seed)
+    row = row_of("main", tmp_path, dataset="penn", model="groc")
+    assert (row["dev"], row["test"], row["runs"], row["seeds"]) == (77.0, pytest.approx(214 / 3), 3, [1, 2, 3])
+    assert row["test_spread"] == pytest.approx(statistics.stdev((70.0, 71.0, 73.0)))
+    assert "71.3 ± 1.5" in TABLES["main"].markdown([row])
+    assert row["device"] == "CPU, float32"
+
+
+def test_a_run_without_a_test_figure_says_so(tmp_path: Path, recorder: Recorder) -> None:
+    path = recorder("penn/tied", 90.0)
+    add_test(path, "/somewhere/penn/valid.txt", 1.0)  # another text
+    add_test(path, "/somewhere/penn/test.txt", 2.0, vocabulary_kind="words.txt")  # another task
+    add_test(path, "/somewhere/penn/test.txt", 3.0, caches=[{"kind": "local", "lambda": 0.9}])
+    row = row_of("main", tmp_path, dataset="penn", model="tied")
+    assert (row["runs"], row["test"]) == (1, None)
+    assert "not evaluated" in TABLES["main"].markdown([row])
+
+
+def test_settings_are_chosen_on_dev_and_never_mixed(tmp_path: Path, recorder: Recorder) -> None:
+    recorder("penn/tied", 90.0, 60.0, 1)
+    recorder("penn/tied", 80.0, 85.0, 1, training__rate=0.002)
+    recorder("penn/tied", 80.4, 86.0, 1, training__rate=0.003)
+    recorder("penn/tied", 80.6, 87.0, 2, training__rate=0.003)
+    row = row_of("main", tmp_path, dataset="penn", model="tied")
+    assert (row["seeds"], row["test"]) == ([1, 2], 86.5)  # as good on dev, and with more seeds
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3]), st.integers(1, 3), st.floats(50, 100)), min_size=1),
+    st.randoms(use_true_random=False),
+)
+def test_the_choice_is_one_of_settings_and_blind_to_the_test_text(
+    runs: list[tuple[float, int, float]], draw: Any
+) -> None:
+    def made(rate: float, seed: int, dev: float) -> Run:
+        config = Config().replace({"corpus": "penn", "training.rate": rate, "training.seed": seed}).to_dict()
+        tests = {"penn/test, union vocabulary": {"perplexity": draw.uniform(1, 1000)}}
+        figures = {"valid_perplexity": dev}
+        return Run({"name": "penn/tied", "config": config, "figures": figures, "evaluations": tests})
+
+    chosen, again = (best(made(*run) for run in runs) for _ in range(2))
+    assert [(run.settings, run.dev) for run in chosen] == [(run.settings, run.dev) for run in again]
+    assert len({identity(run.settings) for run in chosen}) == 1
+    assert len({run.seed for run in chosen}) == len(chosen)
+    latest = {(rate, seed): dev for rate, seed, dev in runs}
+    means = [statistics.mean(dev for (r, _), dev in latest.items() if r == rate) for rate in {r for r, _ in latest}]
+    assert statistics.mean(run.dev for run in chosen) <= AS_GOOD * min(means) * (1 + 1e-12)
+
+
+def test_settings_that_a_table_varies_stay_in_their_cells(tmp_path: Path, recorder: Recorder) -> None:
+    recorder("penn/groc", 70.0, 71.0)
+    recorder("penn/groc", 60.0, 61.0, forms__coverage=0.2)
+    recorder("penn/groc", 50.0, 51.0, forms__without=("relations",))
+    recorder("penn/groc-sparse", 40.0, 41.0)
+    recorder("penn/groc-without-relations", 30.0, 31.0)
+    recorder("penn/groc-out", 20.0, 21.0)
+    recorder("wikitext2/groc-out", 10.0, 11.0)  # the main row by another name
+    assert row_of("main", tmp_path, dataset="penn", model="groc")["test"] == 71.0
+    assert row_of("main", tmp_path, dataset="wikitext-2", model="groc")["test"] == 11.0
+    assert row_of("coverage", tmp_path, model="groc, retrained", coverage=0.2)["test"] == 61.0
+    assert row_of("coverage", tmp_path, model="groc, at inference", coverage=0.2)["runs"] == 0
+    assert row_of("speed", tmp_path, dataset="penn", model="groc, p = 0.3")["test"] == 41.0
+    found = {
+        (row["output network"], row["without"]): row["test"] for row in rows_of("ablations", tmp_path, dataset="penn")
+    }
+    assert (found["no", ""], found["no", "relations"], found["yes", ""]) == (71.0, 31.0, 21.0)
+
+
+def test_records_of_earlier_versions_are_read(tmp_path: Path, recorder: Recorder) -> None:
+    path = recorder("penn", 105.0, 104.0)  # no variant: the recipe's own model
+    record = json.loads(path.read_text())
+    record["evaluations"] = {"penn/test": record["evaluations"].pop("penn/test, union vocabulary")}
+    del record["config"]["surface"]["hashes"], record["config"]["forms"]["surface_dropout"]
+    path.write_text(json.dumps(record))
+    (path.parent / "demo.json").write_text('{"name": "demo", "figures": {"groc": {}}, "config": {}}')
+    (path.parent / "bench.json").write_text('{"sizes": {}}')
+    assert row_of("main", tmp_path, dataset="penn", model="groc")["test"] == 104.0
+
+
+# --- what tables make of runs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("medians", [True, False])
+def test_losses_by_frequency_are_those_of_the_rival_less_grocs(
+    tmp_path: Path, recorder: Recorder, medians: bool
+) -> None:
+    for name, loss in (("groc", 5.0), ("tied", 5.5)):
+        bins = [{"from": start, "to": None, "loss": loss + start} for start in (0, 1, 10)]
+        if medians:
+            bins = [{**row, "median_loss": 2 * row["loss"]} for row in bins]
+        add_test(recorder(f"penn/{name}", 90.0), "/x/penn/test.txt", 80.0, bins=bins)
+    row = row_of("frequency", tmp_path, dataset="penn", model="tied")
+    gain = 1.0 if medians else 0.5
+    assert (row["1-9"], row["10-99"], row["100-999"]) == (gain, gain, None)
+    assert row["of"] == ("median" if medians else "mean")
+
+
+def test_speed_is_compared_on_the_same_device(tmp_path: Path, recorder: Recorder) -> None:
+    recorder("penn/tied", 90.0)
+    recorder("penn/groc", 90.0)
+    path = recorder("penn/bilinear", 90.0)
+    path.write_text(path.read_text().replace("CPU, float32", "another"))
+    groc, bilinear = (row_of("speed", tmp_path, dataset="penn", model=name) for name in ("groc", "bilinear"))
+    assert (groc["seconds"], groc["ratio"]) == (11.0, 1.0)
+    assert (bilinear["seconds"], bilinear["ratio"]) == (11.0, None)
+    assert groc["paper"]["ratio"] == pytest.approx(259.8 / 18.6)
+
+
+def test_models_of_others_are_not_ours_to_run(tmp_path: Path, recorder: Recorder) -> None:
+    add_test(recorder("penn/tied", 90.0, 80.0), "/x/penn/test.txt", 70.0, dynamic={"rate": 1})
+    rows = rows_of("size", tmp_path)
+    assert {row["model"]: row["runs"] for row in rows}["AWD-LSTM (Merity et al. 2018)"] is None
+    assert row_of("size", tmp_path, model="tied")["test"] == 80.0
+
+
+def test_cross_domain_rows_come_from_evaluations(tmp_path: Path, recorder: Recorder) -> None:
+    path = recorder("news/groc", 100.0, output__kind="groc", corpus="news-source")
+    add_test(path, "/x/wikitext-2/test.txt", 500.0, oov_share=0.05)
+    add_test(path, "/x/wikitext-2/valid.txt", 1.0)  # what was tuned on is no row
+    add_test(path, "/x/news-wmt-by-year/2008.txt.xz", 300.0)
+    tuning = {"1 local": [{"lambda": share, "theta": 0.5, "loss": share, "perplexity": 9.0} for share in (0.9, 0.8)]}
+    local = {"caches": [{"kind": "local"}], "new_words": 0.1, "tuning": tuning, "tuned_on": "/x/news-2008/valid.txt"}
+    add_test(path, "/x/wikitext-2/test.txt", 400.0, **local)
+    after = {"perplexity": 200.0, "loss": 5.3, "new_words_loss": 8.0}
+    texts = [{"text": "target test", "new_share": 0.05, "after": after}]
+    adapted = {"adapted_from": "news-groc", "texts": texts}
+    recorder("news/groc on wikitext-2", 150.0, corpus="wikitext-2", extra=adapted)
+    rows = {(row["domain"], row["model"]): row for row in rows_of("cross-domain", tmp_path)}
+    assert {key: row["test"] for key, row in rows.items()} == {
+        ("wikitext-2", "groc"): 500.0,
+        ("news-wmt-by-year/2008", "groc"): 300.0,
+        ("wikitext-2", "groc+local"): 400.0,
+        ("wikitext-2", "groc+finetuned"): 200.0,
+    }
+    assert rows["wikitext-2", "groc"]["oov"] == pytest.approx(5.0)
+    assert [rows["wikitext-2", model]["unseen_loss"] for model in ("groc", "groc+finetuned")] == [9.0, 8.0]
+    cache = row_of("caches", tmp_path)
+    assert (cache["text"], cache["lambda"], cache["theta"]) == ("news-2008/valid", 0.8, 0.5)
+    assert "/x/" not in path.read_text()
+
+
+def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> None:
+    recorder("penn/adaptive", 80.0, output__dropout=0.4)
+    search = {"kind": "search", "name": "penn/adaptive", "trials": [{}, {}]}
+    (tmp_path / "results" / "search.json").write_text(json.dumps(search))
+    row = row_of("hyper-parameters", tmp_path, dataset="penn", model="adaptive")
+    assert (row["output"], row["trials"]) == ("dropout 0.4, cutoffs 2000/7000", 2)
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (["mian"], "main"),
+        (["main", "--run"], "--corpus-root"),
+        (["--run"], "which table"),
+        (["size", "--figure", "x.png"], "frequency"),
+        (["main", "training.rate=1"], "--run"),
+        (["main", "--run", "--corpus-root", ".", "--model", "tide"], "--model"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    arguments: list[str], needed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["paper", *arguments, "--results", str(tmp_path)]) == 1
+    assert needed in capsys.readouterr().err
+
+
+def test_a_broken_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "torn.json").write_text("{")
+    assert main(["paper", "main", "--results", str(tmp_path)]) == 1
+    assert "torn.json" in capsys.readouterr().err
+
+
+def test_all_tables_are_listed_with_what_was_run(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder("penn/tied", 90.0, 88.0)
+    assert main(["paper", "--results", str(tmp_path / "results"), "--json"]) == 0
+    listed = {row["table"]: row for row in json.loads(capsys.readouterr().out)["tables"]}
+    assert list(listed) == list(TABLES)
+    assert (listed["main"]["cells"], listed["main"]["run"]) == (14, 1)
+    assert listed["size"]["cells"] == 6
+    assert main(["paper", "--results", str(tmp_path / "nowhere")]) == 0
+    assert "nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("some", [True, False])
+def test_figures_are_drawn(name: str, some: bool, tmp_path: Path, recorder: Recorder) -> None:
+    pytest.importorskip("matplotlib")
+    if some:
+        for model in ("tied", "groc"):
+            path = recorder(f"penn/{model}", 90.0, 80.0)
+        grid = [{"lambda": s, "theta": t, "loss": s + t, "perplexity": s} for s in (0.8, 0.9) for t in (0.0, 1.0)]
+        add_test(path, "/x/penn/test.txt", 7.0, tuning={"1 local": grid}, tuned_on="/x/penn/valid.txt")
+        recorder("news/groc on penn", 9.0, corpus="penn", extra={"adapted_from": "x", "texts": []})
+    assert main(["paper", name, "--results", str(tmp_path / "results"), "--figure", str(tmp_path / "a.png")]) == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+# --- running ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpora" / "penn"
+    folder.mkdir(parents=True)
+    for seed, (split, lines) in enumerate({"train": 40, "valid": 10, "test": 10}.items()):
+        (folder / f"{split}.txt").write_text(" ".join(WORDS) + "\n" + sentences(lines, WORDS, seed), encoding="utf-8")
+    return folder.parent
+
+
+def small(changes: Mapping[str, Any]) -> list[str]:
+    """The settings of a tiny model, but for what the rows of the tables differ in."""
+    left_out = ("name", "output.kind", "output.depth", "output.dropout")
+    return as_pairs({k: v for k, v in {**tiny_settings(), **changes}.items() if k not in left_out})
+
+
+def test_what_is_missing_is_trained_once(
+    tmp_path: Path, corpora: Path, glossary_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    settings = small({"forms.lexicon": str(glossary_file), "training.epochs": 1})
+    chosen = ["--dataset", "penn", "--model", "tied", "--model", "groc", "--seeds", "2"]
+    assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
+    for model in ("tied", "groc"):
+        row = row_of("main", tmp_path, dataset="penn", model=model)
+        assert (row["runs"], row["seeds"]) == (2, [1, 2])
+        assert 1 < row["test"] < 100
+    before = snapshot(tmp_path)
+    assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
+    assert snapshot(tmp_path) == before
+
+    # The same runs serve other tables: here a record gains what it lacks, and nothing is trained again.
+    inference = ["--model", "groc, at inference"]
+    assert main(["paper", "coverage", "--run", *inference, *folders, *settings]) == 0
+    weights = {name: digest for name, digest in snapshot(tmp_path).items() if name.endswith(checkpoint.WEIGHTS)}
+    assert weights.items() <= before.items()
+    rows = rows_of("coverage", tmp_path, model="groc, at inference")
+    assert [row["runs"] for row in rows] == [1, 1, 1, 1, 1, 2]
+    assert rows[0]["test"] != pytest.approx(row["test"], abs=1e-9)
+
+    # A trained run that was not recorded (or whose record was lost) is not trained again either.
+    (record,) = (tmp_path / "results").glob("penn-tied-*-seed1.json")
+    text = record.read_text()
+    record.unlink()
+    capsys.readouterr()
+    assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
+    assert "epoch" not in capsys.readouterr().err
+    assert record.read_text() == text
+
+
+def test_coverage_at_inference_is_that_of_a_model_without_entries(
+    tmp_path: Path, corpora: Path, glossary_file: Path
+) -> None:
+    out = tmp_path / "run"
+    settings = small({"forms.lexicon": str(glossary_file)})
+    assert main(["train", "penn", "--corpus", str(corpora / "penn"), "--out", str(out), *settings]) == 0
+    for share in ("0", "0.5"):
+        evaluate(out, corpora / "penn", (f"coverage {share}",))
+    found = json.loads((out / "result.json").read_text())["evaluations"]
+    model, text = checkpoint.load(out).model, Corpus(corpora / "penn").text("test")
+    model.compiler = replace(model.compiler, lexicon=Empty())
+    model.set_vocabulary(model.trained)
+    naive = summarise(score(model, text.ids(model.vocabulary)))
+    assert found["penn/test, union vocabulary, coverage 0"]["perplexity"] == pytest.approx(naive["perplexity"])
+    assert len({figures["perplexity"] for figures in found.values()}) == 2
+
+
+def test_corpora_are_measured(tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mini_wordnet
+
+    monkeypatch.setenv("GROC_WORDNET", str(mini_wordnet.build(tmp_path / "wordnet")))
+    where = ["--results", str(tmp_path / "results"), "--corpus-root", str(corpora), "--dataset", "penn"]
+    assert main(["paper", "data", "--run", *where]) == 0
+    row = row_of("data", tmp_path, dataset="penn")
+    assert row["vocabulary"] == len(WORDS) + 1
+    assert row["tokens"] == len(Corpus(corpora / "penn").text("train"))
+    assert 0 < row["definitions"] <= 100
+    assert row_of("data", tmp_path, dataset="wikitext-2")["runs"] == 0
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_results_is_that_of_the_records() -> None:
+    module = runpy.run_path(str(DOCS / "results.py"))
+    page = module["page"](Results(module["RECORDS"]))
+    assert (DOCS / "results.md").read_text(encoding="utf-8") == page, "run python docs/results.py"
+
+
+def test_claims_hold_only_when_every_comparison_was_made(tmp_path: Path, recorder: Recorder) -> None:
+    claims = runpy.run_path(str(DOCS / "results.py"))["claims"]
+
+    def verdict() -> str:
+        return str(claims(Results(tmp_path / "results"))[0])
+
+    recorder("penn/groc", 70.0, 70.0)
+    assert "open" in verdict()
+    for model in published.MODELS[:-1]:
+        recorder(f"penn/{model}", 80.0, 80.0)
+        assert ("holds" in verdict()) == (model == "adaptive")
+    recorder("penn/tied", 60.0, 60.0)
+    assert "does not hold" in verdict()
+    assert text_name("/x/penn/test.txt.xz") == "penn/test"

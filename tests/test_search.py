@@ -1,0 +1,254 @@
+"""A search is a series of runs that can be stopped anywhere, sees no test text, and spends what it was given."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import as_pairs, tiny_config, tiny_settings
+
+from groc.checkpoint import METRICS, STATE
+from groc.cli import main
+from groc.commands.search import published
+from groc.errors import GrocError
+from groc.paper import Results
+from groc.proposals import Outcome, Range, Space, ask_optuna, grid, parse_space
+from groc.search import FEWEST, RECORD, Search, Trial
+
+RATES: Space = {"training.rate": ["0.02", "0.01"]}
+TWO: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0.0", "0.2"]}
+
+
+@pytest.fixture
+def untested(corpus_folder: Path, tmp_path: Path) -> Path:
+    """A corpus without a test text: nothing may ask for it."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for split in ("train", "valid"):
+        shutil.copy(corpus_folder / f"{split}.txt", folder)
+    return folder
+
+
+def made(corpus: Path, folder: Path, space: Space = RATES, budget: int = 20, **options: Any) -> Search:
+    changes = {"corpus": str(corpus), "training.epochs": options.pop("epochs", 2)}
+    return Search(tiny_config("tied", changes=changes), space, folder, budget, **options)
+
+
+# --- what is searched ---------------------------------------------------------------------------------------------
+
+
+def test_lists_and_ranges_are_told_from_what_is_fixed() -> None:
+    fixed, space = parse_space(
+        [
+            "training.rate=1e-4..1e-2",
+            "prefix.hidden=100..200",
+            "output.dropout=0,0.5",
+            "output.cutoffs=2000,7000:1000,5000",
+            "output.kind=tied,bilinear",
+            "surface.filters=4,6,8",
+            "training.epochs=3",
+            "forms.lexicon=../words.tsv",
+        ]
+    )
+    assert fixed == ["surface.filters=4,6,8", "training.epochs=3", "forms.lexicon=../words.tsv"]
+    assert space == {
+        "training.rate": Range(1e-4, 1e-2, False),
+        "prefix.hidden": Range(100, 200, True),
+        "output.dropout": ["0", "0.5"],
+        "output.cutoffs": ["2000,7000", "1000,5000"],
+        "output.kind": ["tied", "bilinear"],
+    }
+    assert [space[key].log for key in ("training.rate", "prefix.hidden")] == [True, False]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("wrong", ["training.rate=a..b", "training.rate=0.5..0.1", "training.epochs=1.5..3"])
+def test_a_range_that_is_none_is_refused(wrong: str) -> None:
+    with pytest.raises(GrocError, match="is no range"):
+        parse_space([wrong])
+
+
+def test_a_grid_has_every_combination_once() -> None:
+    combinations = grid({"a": ["1", "2"], "b": ["x", "y", "z"]})
+    assert combinations[:2] == [{"a": "1", "b": "x"}, {"a": "1", "b": "y"}]
+    assert len({tuple(one.items()) for one in combinations}) == 6
+
+
+def test_the_papers_ranges_hold_the_papers_choices() -> None:
+    _, space = parse_space(published("adaptive", 10_000))
+    assert "2000,7000" in space["output.cutoffs"]  # type: ignore[operator]
+    assert len(grid(space)) == 60
+    for kind in ("lookup", "convolutional", "tied", "bilinear", "deep-residual", "groc"):
+        assert grid(parse_space(published(kind, 10_000))[1])
+
+
+def test_optuna_proposes_the_same_after_the_same_trials() -> None:
+    pytest.importorskip("optuna")
+    outcomes: list[Outcome] = []
+    for number in range(12):
+        changes = ask_optuna(TWO, outcomes, number)
+        assert changes == ask_optuna(TWO, outcomes, number)
+        assert 1e-3 <= changes["training.rate"] <= 1e-1
+        assert float(f"{changes['training.rate']:.4g}") == changes["training.rate"]
+        value = None if number in (3, 4) else abs(changes["training.rate"] - 0.01)
+        outcomes.append(Outcome(changes, value, {1: 100.0} if number == 3 else {}))
+    assert len({outcome.changes["training.rate"] for outcome in outcomes}) == 12
+
+
+# --- trials -------------------------------------------------------------------------------------------------------
+
+
+def test_every_trial_is_a_run_and_the_best_on_valid_is_chosen(untested: Path, tmp_path: Path) -> None:
+    search = made(untested, tmp_path / "out")
+    search.run()
+    assert [trial.changes["training.rate"] for trial in search.trials] == ["0.02", "0.01"]
+    for trial in search.trials:
+        record = json.loads((search.path(trial) / "result.json").read_text())
+        assert record["figures"]["valid_perplexity"] == trial.valid_perplexity
+        assert (trial.state, trial.epochs) == ("done", 2)
+        assert not (search.path(trial) / STATE).exists()
+    best = search.best
+    assert best is not None
+    assert best.valid_perplexity == min(trial.valid_perplexity or 0 for trial in search.trials)
+
+
+def test_a_search_that_is_over_trains_no_more(untested: Path, tmp_path: Path) -> None:
+    made(untested, tmp_path / "out").run()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    made(untested, tmp_path / "out").run()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+class Killed(Search):
+    """Killed hard in the second epoch of its second trial, between two saves."""
+
+    def is_hopeless(self, curve: list[float]) -> bool:
+        if len(self.trials) == 2:
+            raise KeyboardInterrupt
+        return super().is_hopeless(curve)
+
+
+@pytest.mark.parametrize(("method", "space"), [("grid", RATES), ("tpe", TWO)])
+def test_a_search_that_was_killed_ends_as_if_it_had_not_been(
+    method: str, space: Space, untested: Path, tmp_path: Path
+) -> None:
+    if method == "tpe":
+        pytest.importorskip("optuna")
+    whole, cut = (made(untested, tmp_path / name, space, 3, method=method) for name in ("whole", "cut"))
+    whole.run()
+    with pytest.raises(KeyboardInterrupt):
+        Killed(cut.config, cut.space, cut.folder, cut.budget, cut.method).run()
+    assert json.loads((cut.folder / RECORD).read_text())["trials"][-1]["state"] == "running"
+    again = made(untested, tmp_path / "cut", space, 3, method=method)
+    again.run()
+    assert [without_time(trial) for trial in again.trials] == [without_time(trial) for trial in whole.trials]
+
+
+def without_time(trial: Trial) -> dict[str, Any]:
+    return {key: value for key, value in vars(trial).items() if key != "seconds"}
+
+
+def test_a_trial_killed_before_its_first_save_is_begun_anew(untested: Path, tmp_path: Path) -> None:
+    search = made(untested, tmp_path / "out")
+    search.trials.append(Trial(0, {"training.rate": "0.02"}))
+    search.save()
+    (tmp_path / "out" / "trial-000").mkdir()
+    (tmp_path / "out" / "trial-000" / "config.json").write_text("{")
+    again = made(untested, tmp_path / "out")
+    again.run()
+    assert [trial.state for trial in again.trials] == ["done", "done"]
+
+
+def test_a_hopeless_trial_is_given_up_and_counts(untested: Path, tmp_path: Path) -> None:
+    space: Space = {"training.rate": ["0.02", "0.03", "0.04", "0.05", "0"]}
+    search = made(untested, tmp_path / "out", space, epochs=4)
+    search.run()
+    assert [trial.state for trial in search.trials] == ["done"] * FEWEST + ["pruned"]
+    given_up = search.trials[-1]
+    assert given_up.epochs == 1
+    record = json.loads((search.path(given_up) / "result.json").read_text())
+    assert len(record["curve"]) == 1
+    assert len(Results(tmp_path / "out").runs) == FEWEST  # what was given up is not taken for a run
+    kept = made(untested, tmp_path / "kept", space, epochs=4, prunes=False)
+    kept.run()
+    assert kept.trials[-1].state == "done"
+
+
+@pytest.mark.parametrize(
+    ("curve", "epochs", "hopeless"),
+    [
+        ([9.0], 4, False),  # between the best and the worst of the finished ones
+        ([11.0], 4, True),
+        ([11.0], 40, False),  # too early to say
+        ([11.0, 5.0], 8, False),  # its best epoch counts
+        ([11.0, 9.5], 8, True),
+    ],
+)
+def test_when_a_curve_is_hopeless(
+    curve: list[float], epochs: int, hopeless: bool, untested: Path, tmp_path: Path
+) -> None:
+    search = made(untested, tmp_path / "out", epochs=epochs)
+    for number, values in enumerate(([8.0, 7.0], [9.0, 8.0], [11.0, 9.0], [12.0, 10.0])):
+        assert not search.is_hopeless(curve)  # as long as there are too few
+        search.trials.append(Trial(number, {}, "done"))
+        path = search.path(search.trials[-1])
+        path.mkdir(parents=True)
+        (path / METRICS).write_text("".join(json.dumps({"valid_perplexity": value}) + "\n" for value in values))
+    assert search.is_hopeless(curve) is hopeless
+
+
+def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_path: Path) -> None:
+    space: Space = {"training.rate": ["1e37", "0.01"]}
+    search = made(untested, tmp_path / "out", space)
+    search.run()
+    assert [trial.state for trial in search.trials] == ["failed", "done"]
+    assert search.best is search.trials[1]
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_known_before_anything_is_trained(untested: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(GrocError, match="--trials 2"):
+        made(untested, out, budget=1)
+    with pytest.raises(GrocError, match="nothing to search"):
+        made(untested, out, {})
+    with pytest.raises(GrocError, match="--method tpe"):
+        made(untested, out, TWO)
+    with pytest.raises(GrocError, match=r"output\.dropout"):
+        made(untested, out, {"output.dropout": ["0.1", "1.5"]})
+    assert not out.exists()
+    with pytest.raises(GrocError, match="no corpus folder"):
+        made(tmp_path / "nowhere", out).run()
+    made(untested, tmp_path / "other").run()  # whereas this one can
+
+
+def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
+    made(untested, tmp_path / "out").run()
+    with pytest.raises(GrocError, match="another space"):
+        made(untested, tmp_path / "out", {"training.rate": ["0.5", "0.6"]})
+    with pytest.raises(GrocError, match="another fixed"):
+        made(untested, tmp_path / "out", epochs=3)
+    with pytest.raises(GrocError, match="holds no search"):
+        made(untested, untested)
+
+
+def test_the_command_shows_trials_and_goes_on(
+    untested: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_out = ("name", "output.kind", "training.rate", "output.dropout")
+    settings = as_pairs({key: value for key, value in tiny_settings().items() if key not in left_out})
+    command = ["search", "penn", "--variant", "tied", "--corpus", str(untested), "--out", str(tmp_path / "out")]
+    command += [*settings, "output.dropout=0.0,0.3"]
+    assert main([*command, "--trials", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [trial["state"] for trial in found["trials"]] == ["done", "done"]
+    assert found["name"] == "penn/tied"
+    assert str(tmp_path) not in (tmp_path / "out" / RECORD).read_text()
+    assert main([*command, "--trials", "2"]) == 0
+    shown, errors = capsys.readouterr()
+    assert f"output.dropout={found['trials'][found['best']]['changes']['output.dropout']}" in shown
+    assert "epoch" not in errors  # nothing was trained again

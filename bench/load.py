@@ -1,6 +1,6 @@
 """Load a served model with many clients at once, and time a single one before.
 
-    python bench/load.py [--words 10000] [--clients 50] [--seconds 60] [--json]
+    python bench/load.py [--words 10000] [--clients 50] [--seconds 60] [--requests 200] [--json]
 
 A model of the tiny recipe with made-up words is served by a process of its own. Clients ask for next words, score
 sentences and add terms to glossaries of their own, each as fast as it is answered. A glossary that has grown is given
@@ -36,8 +36,6 @@ from groc.vocabulary import Vocabulary
 
 TERMS = 50
 """Terms of a glossary before it is given up."""
-SINGLE = 200
-"""Requests of each kind by a single client."""
 
 
 def main() -> None:
@@ -45,11 +43,12 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--requests", type=int, default=200, help="of each kind by the single client")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     words = make_words(options.words)
     with tempfile.TemporaryDirectory() as folder, served(words, Path(folder)) as (address, process):
-        figures = asyncio.run(measure(address, process, words, options.clients, options.seconds))
+        figures = asyncio.run(measure(address, process, words, options))
     print(json.dumps(figures) if options.json else described(figures, options))
 
 
@@ -143,13 +142,14 @@ class Client:
 
 
 async def measure(
-    address: str, process: subprocess.Popen[str], words: list[str], clients: int, seconds: float
+    address: str, process: subprocess.Popen[str], words: list[str], options: argparse.Namespace
 ) -> dict[str, Any]:
+    clients, seconds = options.clients, options.seconds
     async with httpx.AsyncClient(
         base_url=address, timeout=60, limits=httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
     ) as http:
         single = Client(http, words, 0)
-        for _ in range(SINGLE):
+        for _ in range(options.requests):
             for act in (single.next, single.score, single.add_term):
                 await act()
         memory = [megabytes(process)]

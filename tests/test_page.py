@@ -302,6 +302,78 @@ def test_a_term_of_several_words_is_one_word(visit: Visit) -> None:
     expect(visit.page.locator("#lesson")).to_contain_text("after the old")
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "context"),
+    [
+        ("the category of cats and a Cat sleeps", "cat", "the category of cats and a"),
+        ("the cat and c.t", "c.t", "the cat and"),
+        ("the été and et", "et", "the été and"),
+        ("the dog’s 東京の boat", "東京", "the dog’s"),
+        ("the $(a+b)\\[c] boat", "(a+b)\\[c]", "the $"),
+        ("the seas dogs, a sea  dog", "sea dog", "the seas dogs, a"),
+        ("the category", "cat", "the category"),
+    ],
+)
+def test_a_lesson_looks_for_the_whole_word(visit: Visit, text: str, word: str, context: str) -> None:
+    visit.type(text)
+    visit.teach(word, "a small animal")
+    expect(visit.page.locator("#lesson q")).to_have_text(context)
+
+
+def test_words_taught_at_the_same_time_all_stay(visit: Visit, address: str) -> None:
+    words, held, asked = ["zorple", "flimmer", "quibbet"], [], False
+
+    def hold_until_all_are_asked_for(route: Route) -> None:
+        if asked:
+            route.continue_()
+        else:
+            held.append(route)
+
+    visit.read("the", 1)
+    visit.page.route("**/api/glossaries", hold_until_all_are_asked_for)
+    for word in words:
+        visit.teach(word, "a small dog")
+    asked = True
+    for route in held:
+        route.continue_()
+    expect(visit.page.locator("#taught .look")).to_have_text(words[::-1])
+    glossary = httpx.get(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").json()
+    assert [term["word"] for term in glossary["terms"]] == words
+    assert held
+
+
+def test_a_word_taught_as_the_service_forgets_stays(visit: Visit, address: str) -> None:
+    visit.read("the", 1)
+    visit.teach("zorple", "a small dog")
+    expect(visit.page.locator("#lesson .change")).to_be_visible()
+    httpx.delete(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").raise_for_status()
+    visit.page.evaluate(TEACH_AND_ASK)
+    glossary = httpx.get(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").json()
+    assert [term["word"] for term in glossary["terms"]] == ["zorple", "flimmer"]
+    assert all("404" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+
+
+TEACH_AND_ASK = """() => import("/static/glossary.js").then(({ ask, teach }) => {
+    const send = window.fetch;
+    window.fetch = async (path, options) => {  // a glossary without the new word is slow to come
+        const slow = path === "api/glossaries" && !options.body.includes("flimmer");
+        await new Promise((resolve) => setTimeout(resolve, slow ? 300 : 0));
+        return send(path, options);
+    };
+    return Promise.all([teach([{ word: "flimmer" }]), ask("api/score", { text: "the" })]);
+})"""
+
+
+def test_a_word_that_is_refused_keeps_none_behind_it_waiting(visit: Visit) -> None:
+    visit.read("the", 1)
+    visit.teach("zorple", "a striped animal " * limits.DEFINITION)
+    visit.teach("flimmer", "a small dog")
+    expect(visit.page.locator("#taught .look")).to_have_text(["flimmer"])
+    assert all("413" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+
+
 def test_taught_words_outlive_a_reload_and_a_forgetful_service(visit: Visit, address: str) -> None:
     words = visit.read("the zorple", 2)
     visit.teach("zorple", "a striped animal that barks")
@@ -385,7 +457,9 @@ def reader(browser: Browser, address: str) -> Page:
 def test_two_runs_side_by_side(visit: Visit, address: str) -> None:
     visit.read(TEXT, 7)
     visit.page.get_by_label("Compare with").select_option("tied")
-    expect(visit.words("tied")).to_have_count(7)
+    for run in ("groc", "tied"):
+        expect(visit.words(run)).to_have_count(7)
+        expect(visit.words(run).first).to_be_visible()
     left, right = (visit.words(run).first.bounding_box() or {} for run in ("groc", "tied"))
     assert left["y"] == right["y"]
     assert left["x"] < right["x"]

@@ -69,13 +69,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 def open_runs(runs: Sequence[str], glossary: str | None) -> dict[str, checkpoint.Checkpoint]:
     """Runs by the names of their folders, or by their paths where two have one name; none: the small model that comes
-    along."""
+    along. All on the CPU: its threads would take the precision of products on a GPU, a setting of the whole process,
+    away from each other."""
     folders = [Path(run) for run in dict.fromkeys(runs)] or [checkpoint.POCKET]
     names = [folder.resolve().name for folder in folders]
     terms = Glossary.read(glossary) if glossary is not None else None
     opened = {}
     for folder, name in zip(folders, names, strict=True):
-        opened[name if names.count(name) == 1 else str(folder)] = loaded = checkpoint.load(folder)
+        opened[name if names.count(name) == 1 else str(folder)] = loaded = checkpoint.load(folder, "cpu")
         if terms is not None:
             loaded.model.add_words(terms)
     return opened

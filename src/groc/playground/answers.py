@@ -61,7 +61,7 @@ def document(words: Sequence[WordScore]) -> dict[str, Any]:
 
 
 def explain_errors(app: FastAPI) -> None:
-    """Make every error of the app an `Error`."""
+    """Make every error of the app an `Error`; a fault of the service becomes one in the guard."""
 
     @app.exception_handler(GrocError)
     async def wrong_value(request: Request, error: GrocError) -> Response:  # noqa: ARG001
@@ -82,10 +82,6 @@ def explain_errors(app: FastAPI) -> None:
         detail = error.detail if error.detail.endswith(".") else explanation.get(error.status_code, f"{error.detail}.")
         return JSONResponse({"error": detail}, error.status_code, error.headers)
 
-    @app.exception_handler(Exception)
-    async def fault(request: Request, error: Exception) -> Response:  # noqa: ARG001
-        return JSONResponse({"error": "The service has a fault: its log, where groc serve runs, says more."}, 500)
-
 
 def sentence(problem: dict[str, Any]) -> str:
     """What pydantic found, for a person."""
@@ -99,4 +95,8 @@ def sentence(problem: dict[str, Any]) -> str:
             return f"The field {place!r} is missing: add it." if place else "The body is missing: send a JSON object."
         case "model_attributes_type" | "union_tag_invalid":
             return "The body is not a JSON object: send one, with the header Content-Type: application/json."
+        case "string_too_long":
+            return f"{place} may have at most {problem['ctx']['max_length']:,} characters: shorten it."
+        case "too_long":
+            return f"{place} may have at most {problem['ctx']['max_length']:,} items: send fewer at a time."
     return f"{place or 'The body'} is not right: {problem['msg'][0].lower()}{problem['msg'][1:]}."

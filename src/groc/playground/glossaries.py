@@ -46,12 +46,7 @@ class Glossaries:
 
     def get(self, key: str) -> Taught:
         with self._lock:
-            self._forget()
-            if key not in self._kept:
-                raise HTTPException(404, "There is no such glossary, or no longer: make it with POST /api/glossaries.")
-            taught, _ = self._kept[key]
-            self._put(key, taught)
-            return taught
+            return self._use(key)
 
     def create(self, terms: Iterable[Term]) -> tuple[str, Taught]:
         key, taught = secrets.token_urlsafe(16), self._teach(_distinct(terms))
@@ -77,9 +72,9 @@ class Glossaries:
         return self._change(key, self._teach({name: term for name, term in before.items() if name != word}))
 
     def delete(self, key: str) -> None:
-        self.get(key)
         with self._lock:
-            self._kept.pop(key, None)
+            self._use(key)
+            del self._kept[key]
 
     def _teach(
         self, terms: Terms, models: Mapping[str, LanguageModel] | None = None, new: Terms | None = None
@@ -95,9 +90,19 @@ class Glossaries:
         return Taught(terms, taught)
 
     def _change(self, key: str, taught: Taught) -> Taught:
-        self.get(key)  # it may have gone while the models were taught
         with self._lock:
+            self._use(key)  # it may have gone while the models were taught
             self._put(key, taught)
+        return taught
+
+    # Whoever calls what follows holds the lock.
+
+    def _use(self, key: str) -> Taught:
+        self._forget()
+        if key not in self._kept:
+            raise HTTPException(404, "There is no such glossary, or no longer: make it with POST /api/glossaries.")
+        taught, _ = self._kept[key]
+        self._put(key, taught)
         return taught
 
     def _put(self, key: str, taught: Taught) -> None:

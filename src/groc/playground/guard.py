@@ -49,7 +49,7 @@ class Guard:
         try:
             async with asyncio.timeout(self.limits.seconds):
                 refusal = self._refusal(scope)
-                body = await _read(receive, self.limits.body)
+                body = await _read(receive, self.limits.body if refusal is None else 0)
                 if body is None and refusal is None:
                     refusal = _refuse(
                         413, f"At most {self.limits.body:,} bytes fit into a request: send less at a time."
@@ -62,6 +62,11 @@ class Guard:
             if not started:
                 late = _refuse(503, f"This took more than {self.limits.seconds:g} seconds: ask for less at a time.")
                 await late(scope, receive, send_with_headers)
+        except Exception:
+            if not started:
+                sentence = "The service has a fault: its log, where groc serve runs, says more."
+                await _refuse(500, sentence, {"Connection": "close"})(scope, receive, send_with_headers)
+            raise  # into the log of the server, which then closes the connection
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
@@ -87,13 +92,16 @@ class Guard:
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
-    """The body, or None if it is too large. It is read to its end all the same: who still sends hears no answer."""
+    """The body, or None if it is too large. It is read to its end all the same, though not kept: who still sends hears
+    no answer."""
     pieces, size, more = [], 0, True
     while more:
         message = await receive()
         size += len(message.get("body", b""))
         if size <= limit:
             pieces.append(message.get("body", b""))
+        else:
+            pieces.clear()
         more = message.get("more_body", False)
     return b"".join(pieces) if size <= limit else None
 

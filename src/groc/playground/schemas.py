@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from groc.explain import Explanation
 from groc.playground import limits
+from groc.suggest import Suggestion
+from groc.surprisal import WordScore
 
 Text = Annotated[str, Field(max_length=limits.TEXT)]
 Name = Annotated[str, Field(max_length=limits.WORD)]
@@ -103,93 +107,71 @@ class GlossaryRequest(Request):
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-class Error(BaseModel):
-    error: str = Field(description="One sentence that says what is wrong and what to do.")
+class Answer(BaseModel):
+    """The document takes the fields' docstrings, those of the library's own classes among them."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class Health(BaseModel):
+class Error(Answer):
+    error: str
+    """One sentence that says what is wrong and what to do."""
+
+
+class Health(Answer):
     status: str
 
 
-class Version(BaseModel):
+class Version(Answer):
     groc: str
     api: str
 
 
-class RunModel(BaseModel):
+class RunModel(Answer):
     name: str
-    open: bool = Field(description="Whether the model takes any word list.")
+    open: bool
+    """Whether the model takes any word list."""
     words: int
     parameters: int
-    lower: bool = Field(description="Whether the model reads lower-cased text.")
+    lower: bool
+    """Whether the model reads lower-cased text."""
     warning: str
 
 
-class Runs(BaseModel):
+class Runs(Answer):
     runs: list[RunModel]
 
 
-class WordScoreModel(BaseModel):
-    word: str
-    surprisal: float = Field(description="In bits.")
-    probability: float
-    rank: int
-    entropy: float = Field(description="Of the distribution before the word, in bits.")
-    seen: bool = Field(description="In training.")
-    in_lexicon: bool
-    start: int = Field(description="The first character of the word in the text.")
-    end: int = Field(description="The character behind its last.")
-
-
-class Document(BaseModel):
-    words: list[WordScoreModel]
-    bits: float = Field(description="The sum of the words' surprisal.")
+class Document(Answer):
+    words: list[WordScore]
+    bits: float
+    """The sum of the words' surprisal."""
     perplexity: float | None
 
 
-class ScoreAnswer(BaseModel):
+class ScoreAnswer(Answer):
     run: str
     documents: list[Document]
 
 
-class SuggestionModel(BaseModel):
-    word: str
-    probability: float
-    surprisal: float
-    seen: bool
-    nearest: list[str]
-
-
-class NextAnswer(BaseModel):
+class NextAnswer(Answer):
     run: str
-    suggestions: list[SuggestionModel]
+    suggestions: list[Suggestion]
 
 
-class PartModel(BaseModel):
-    form: str
-    word: str
-    change: float
-    bits: float | None
+@dataclass(frozen=True, kw_only=True)
+class ExplainAnswer(Explanation):
+    """All there is to say of a word, by this run."""
 
-
-class ExplainAnswer(BaseModel):
+    __pydantic_config__ = Answer.model_config
     run: str
-    word: str
-    seen: bool
-    relations: list[str]
-    definition: list[str]
-    nearest: list[tuple[str, float]]
-    parts: list[PartModel]
-    probability: float | None
-    rank: int | None
-    context: str | None
 
 
-class GlossaryAnswer(BaseModel):
+class GlossaryAnswer(Answer):
     id: str
     terms: int
 
 
-class GlossaryContent(BaseModel):
+class GlossaryContent(Answer):
     id: str
     terms: list[TermModel]

@@ -51,19 +51,21 @@ class Workers:
         """The items of an iterator, each made when the one before was taken: without a reader the work stands still."""
         self._take_place()
         gone = threading.Event()
+        make_item = partial(self._readers.submit, next, work(partial(_check, gone)), None)
+        future = make_item()
         try:
-            iterator = work(partial(_check, gone))
-            while (item := await asyncio.wrap_future(self._readers.submit(next, iterator, None))) is not None:
+            while (item := await asyncio.wrap_future(future)) is not None:
                 yield item
+                future = make_item()
         finally:
             gone.set()
-            self._places.release()
+            self._release_after(future)
 
     async def _do(self, pool: ThreadPoolExecutor, work: Callable[[Check], T]) -> T:
         self._take_place()
         gone = threading.Event()
         future: Future[T] = pool.submit(work, partial(_check, gone))
-        future.add_done_callback(lambda _: self._places.release())  # not before: abandoned work is still work
+        self._release_after(future)
         try:
             return await asyncio.wrap_future(future)
         finally:
@@ -72,6 +74,10 @@ class Workers:
     def _take_place(self) -> None:
         if not self._places.acquire(blocking=False):
             raise HTTPException(429, "The service is busy: try again in a moment.", {"Retry-After": "1"})
+
+    def _release_after(self, future: Future[T]) -> None:
+        """Give the place back when the thread has done, and not before: abandoned work is still work."""
+        future.add_done_callback(lambda _: self._places.release())
 
 
 def _check(gone: threading.Event, _: object = None) -> None:

@@ -6,6 +6,7 @@ import { recall, remember } from "./session.js";
 let id = recall("glossary");
 let terms = new Map(recall("terms", []).map((term) => [term.word, term]));
 let restoring = null;
+let changes = Promise.resolve(); // settled when the last of them is through
 
 export const taught = () => [...terms.values()];
 
@@ -13,12 +14,12 @@ export const taught = () => [...terms.values()];
 export const joined = (term) => term.word.trim().replace(/\s+/g, "_");
 
 export function teach(added) {
-  const after = new Map([...terms, ...added.map((term) => [term.word, term])]);
+  const after = () => new Map([...terms, ...added.map((term) => [term.word, term])]);
   return change(after, () => call("POST", `${place()}/terms`, { terms: added }));
 }
 
 export function unteach(word) {
-  const after = new Map([...terms].filter(([other]) => other !== word));
+  const after = () => new Map([...terms].filter(([other]) => other !== word));
   return change(after, () => call("DELETE", `${place()}/terms/${encodeURIComponent(word)}`));
 }
 
@@ -30,10 +31,20 @@ export async function ask(path, body, signal) {
 }
 
 /** Tell the service, then change what is kept here: nothing changes unless the service agrees. */
-async function change(after, tell) {
-  await unlessForgotten(tell, () => create(after));
-  terms = after;
-  remember("terms", taught());
+function change(after, tell) {
+  return inTurn(async () => {
+    const changed = after(); // not earlier: the change before this one counts
+    await unlessForgotten(tell, () => create(changed));
+    terms = changed;
+    remember("terms", taught());
+  });
+}
+
+/** One task after the other, though one may fail. */
+function inTurn(task) {
+  const turn = changes.then(task);
+  changes = turn.catch(() => {});
+  return turn;
 }
 
 const place = () => `api/glossaries/${encodeURIComponent(id)}`;
@@ -51,7 +62,7 @@ async function unlessForgotten(request, otherwise) {
 
 /** Once, though several requests may find at the same time that the glossary is gone. */
 function restore() {
-  restoring ??= create(terms).finally(() => (restoring = null));
+  restoring ??= inTurn(() => create(terms)).finally(() => (restoring = null));
   return restoring;
 }
 

@@ -11,6 +11,10 @@ const place = byId("lesson");
 const error = byId("teaching-error");
 const newest = latest();
 
+// Characters that form a word with those beside them; signs of these scripts are words by themselves.
+const LETTER = "[[\\p{L}\\p{M}\\p{N}]--[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Hangul}]]";
+const BETWEEN = `(?<!${LETTER}(?=${LETTER}))`; // anywhere but inside a word
+
 let shown = null;
 let settings = { run: () => undefined, text: () => "", changed: () => {} };
 
@@ -71,8 +75,14 @@ function context(word) {
   const given = form.elements.context.value;
   if (given.trim()) return given;
   const text = settings.text();
-  const found = text.toLowerCase().indexOf(word.toLowerCase());
+  const found = text.search(whole(word));
   return found < 0 ? text : text.slice(0, found);
+}
+
+/** A pattern of the word as a word of its own, in whatever case and with whatever white space between its parts. */
+function whole(word) {
+  const parts = word.trim().split(/\s+/).map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+  return new RegExp(`${BETWEEN}${parts.join("\\s+")}${BETWEEN}`, "iv");
 }
 
 function list() {

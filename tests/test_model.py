@@ -324,3 +324,22 @@ class TestFacts:
     def test_the_same_seed_builds_the_same_model(self, kind: str, vocabulary: Vocabulary, glossary: Glossary) -> None:
         one, other = (tiny_model(kind, "cnn", vocabulary, glossary) for _ in range(2))
         assert_same_parameters(one, parameters(other))
+
+
+class TestComposition:
+    """What is combined in fewer dimensions equals the combination of the vectors themselves."""
+
+    @pytest.mark.parametrize("surface", SURFACES)
+    @torch.no_grad()
+    def test_a_word_is_its_surface_relations_and_definition(
+        self, surface: str, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model("groc", surface, vocabulary, glossary)
+        strings = model.input.surface(model.forms.strings)  # [S, d]
+        forms = model.compiler.compile(vocabulary)
+        for word, found in enumerate(model.embed().input):
+            parts = [strings[word]]
+            for lists in (forms.relations, forms.definition):
+                some = strings[lists.index[lists.offsets[word] : lists.offsets[word + 1]]]
+                parts.append(some.mean(0) if len(some) else torch.zeros(8))
+            torch.testing.assert_close(found, model.input.combination(torch.cat(parts)), atol=1e-5, rtol=1e-5)

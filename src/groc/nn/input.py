@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groc.nn.dropout import SharedDropout
@@ -166,8 +167,11 @@ class GroundedInput(nn.Module):
         assert forms.strings is not None
         assert forms.relations is not None
         assert forms.definition is not None
-        surface = self.surface(forms.strings)  # [S, d]
-        parts = [surface[: forms.words], forms.relations(surface), forms.definition(surface)]
+        strings = self.surface.reduced(forms.strings)  # [S, k]
+        parts = [strings[: forms.words], forms.relations(strings), forms.definition(strings)]
         parts = self.forms_dropout(parts, forms)
-        out: Tensor = self.dropout(self.combination(torch.cat(parts, -1)))  # [V, d]
+        weight, basis = self.combination.weight, self.surface.basis
+        if basis is not None:  # all that follows is linear: project the three blocks of the weight, not the words
+            weight = torch.cat([block @ basis for block in weight.chunk(3, 1)], 1)  # [d, 3k]
+        out: Tensor = self.dropout(F.linear(torch.cat(parts, -1), weight))  # [V, d]
         return out

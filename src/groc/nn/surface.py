@@ -38,6 +38,16 @@ class Surface(Protocol):
         """Shape: strings -> [strings, d]"""
         ...
 
+    def reduced(self, features: Any) -> Tensor:
+        """The same with fewer numbers, if `basis` is there: its product with these is the vector itself. What is linear
+        in the vectors is cheaper in these. Shape: strings -> [strings, k]"""
+        ...
+
+    @property
+    def basis(self) -> Tensor | None:
+        """Shape: [d, k]"""
+        ...
+
 
 class Characters(nn.Module):
     """Strings as padded rows of codes: begin mark, bytes, end mark."""
@@ -97,6 +107,9 @@ class CharacterCNN(nn.Module):
     def forward(self, features: Characters) -> Tensor:
         out: Tensor = self.projection(self.pooled(features.codes, features.lengths))
         return out
+
+    reduced = forward
+    basis = None
 
     def pooled(self, codes: Tensor, lengths: Tensor) -> Tensor:
         """The features before the projection. Shape: [S, L], [S] -> [S, features]"""
@@ -203,8 +216,16 @@ class HashedNgrams(nn.Module):
         return Segments.of(index, offsets, scale.astype(np.float32), self.buckets)
 
     def forward(self, features: Segments) -> Tensor:
-        out: Tensor = self.projection(features(self.table))
+        out: Tensor = self.projection(self.reduced(features))
         return out
+
+    def reduced(self, features: Segments) -> Tensor:
+        out: Tensor = features(self.table)
+        return out
+
+    @property
+    def basis(self) -> Tensor:
+        return self.projection.weight
 
     @torch.no_grad()
     def calibrate(self, features: Segments, scale: float) -> None:

@@ -99,14 +99,13 @@ def test_the_surface_is_left_out_by_a_vector_of_zeros(model: LanguageModel) -> N
     twin = model.copy()
     twin.add_words(["zebra"])
 
-    def silence(_: Any, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-        surface, *others = inputs[0].chunk(3, -1)
-        return (torch.cat([torch.zeros_like(surface), *others], -1),)
+    def silence(_: Any, inputs: Any, parts: list[torch.Tensor]) -> list[torch.Tensor]:  # noqa: ARG001
+        return [torch.zeros_like(parts[0]), *parts[1:]]
 
     at = twin.vocabulary.index["zebra"]
     with torch.no_grad():
         whole = twin.embed()
-        hook = model.input.combination.register_forward_pre_hook(silence)  # type: ignore[union-attr, operator]
+        hook = model.input.forms_dropout.register_forward_hook(silence)  # type: ignore[union-attr, operator]
         silent = twin.embed()
         hook.remove()
     part = explain(model, "zebra", context="the").parts[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from groc import checkpoint
 from groc.cli import main
+from groc.commands.generate import print_lines
 from groc.context import read_context
 from groc.errors import GrocError
 from groc.generate import choices, detokenise, generate
@@ -233,3 +235,15 @@ def test_command_leaves_tokens_apart_if_they_were(
         whole = " ".join(["the zebra,", *words[:length]])
         assert main([*command, str(length)]) == 0
         assert capsys.readouterr().out == f"{whole}\n".replace(f" {END}", "\n").replace("\n ", "\n")
+
+
+def test_lines_are_printed_as_they_come_and_what_is_there_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    def words() -> Iterator[str]:
+        yield from ("the", "dog", END)
+        assert capsys.readouterr().out == "the dog\n"
+        yield "runs"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        print_lines(words(), tokenised=False)
+    assert capsys.readouterr().out == "runs\n"

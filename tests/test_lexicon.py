@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -419,3 +420,17 @@ class TestShow:
             show("nothing", str(folder), "paper", as_json=False)
         with pytest.raises(GrocError, match="'odd'"):
             show("dog", str(folder), "odd", as_json=False)
+
+
+class TestWhatAModelCannotBeTaught:
+    @pytest.mark.parametrize(
+        "entry", ["text", ("text", "word"), ("text", None), ("text", [5]), (None, []), 5, ("text",)]
+    )
+    def test_what_is_no_definition_with_related_words(self, entry: Any) -> None:
+        with pytest.raises(GrocError, match="give a definition and a list"):
+            Glossary({"x": entry})
+
+    @pytest.mark.parametrize("word", ["<eos>", "<UNK>", "a\x1b[31m", "nul\0"])
+    def test_marks_and_control_characters(self, word: str) -> None:
+        with pytest.raises(GrocError, match="cannot be taught"):
+            Glossary({word: ("text", [])}).as_words(lower=True)

@@ -261,3 +261,9 @@ class TestBadInput:
     def test_a_word_without_end_is_no_word(self, run: Run, folder: Path, file: Path) -> None:
         file.write_text("x" * 20_000, encoding="utf-8")
         self.fails(run, "word of 20,000 characters", folder, file)
+
+
+def test_a_second_glossary_would_make_the_first_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["score", str(tmp_path), "--glossary", "a.tsv", "--glossary", "b.tsv"])
+    assert "--glossary was given twice" in capsys.readouterr().err

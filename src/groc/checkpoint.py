@@ -209,7 +209,7 @@ def _lexicon_of_training(config: Config, fingerprint: str | None) -> tuple[Lexic
             return lexicon, f"{missing} {warning}".strip()
         return Empty(), (
             f"The lexicon of training ({config.forms.lexicon}) is not here: "
-            "words that training did not have are known by their characters alone."
+            "words outside the list that the model came with are known by their characters alone."
             + (" Get it with 'groc lexicon install'." if config.forms.lexicon == "wordnet" else "")
         )
     if fingerprint is None or lexicon.fingerprint == fingerprint:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from groc import __version__
 from groc.cli import adaptation, evaluation, paper
+from groc.cli.options import add_glossary
 from groc.errors import GrocError
 
 
@@ -110,7 +111,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variant", metavar="NAME", help="a variant of the recipe, such as tied; see groc info RECIPE")
     parser.add_argument("--corpus", metavar="DIR", help="a folder with train, valid and test (.txt, .txt.gz, .txt.xz)")
     parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/RECIPE-VARIANT)")
-    _glossary(parser)
+    add_glossary(parser)
     parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     _json(parser)
     parser.set_defaults(run=run, takes_settings=True)
@@ -163,7 +164,7 @@ def _score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ends", action="store_true", help="rows for the <eos> at the ends of lines, too")
     parser.add_argument("--unknown", action="store_true", help="read new words as <unk>")
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
-    _glossary(parser)
+    add_glossary(parser)
     parser.set_defaults(run=run)
 
 
@@ -188,7 +189,7 @@ def _next(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=int, default=10, help="how many words to show (default: 10)")
     parser.add_argument("--words", metavar="FILE", help="choose among these alone, known or new: one word a line")
-    _glossary(parser)
+    add_glossary(parser)
     _reading(parser)
     _json(parser)
     parser.set_defaults(run=run)
@@ -223,7 +224,7 @@ def _generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top-p", type=float, default=1.0, metavar="P", help="draw from the fewest words that hold the share P"
     )
-    _glossary(parser)
+    add_glossary(parser)
     _reading(parser)
     _json(parser)
     parser.set_defaults(run=run)
@@ -239,7 +240,7 @@ def _explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs="*", metavar="[RUN] WORD", help=f"{RUN}, and any word, known or new")
     parser.add_argument("--context", metavar="TEXT", help="what stands before it; '' is the start of a text")
     parser.add_argument("--limit", type=int, default=10, help="how many of the nearest words (default: 10)")
-    _glossary(parser)
+    add_glossary(parser)
     _json(parser)
     parser.set_defaults(run=run)
 
@@ -294,7 +295,7 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: this machine alone)")
     parser.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes any that is free")
     parser.add_argument("--token", help="who asks must have it; made up where the host is not this machine alone")
-    parser.add_argument("--glossary", metavar="FILE", help="terms that the models know from the start")
+    add_glossary(parser)
     parser.set_defaults(run=run)
 
 
@@ -328,12 +329,6 @@ def _lexicon(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--rules", default="default", choices=("default", "paper"), help="how forms are chosen")
         action.add_argument("--lexicon", metavar="PATH", help="a WordNet folder or a glossary file (default: WordNet)")
         _json(action)
-
-
-def _glossary(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--glossary", metavar="FILE", help="words with definitions and related words (.tsv, .csv, .jsonl) to add"
-    )
 
 
 def _json(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from groc.cli.options import add_glossary
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     def run(options: argparse.Namespace) -> None:
@@ -41,9 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="train|union|FILE",
         help="the words among which the model chooses: those of training, those and the text's (default), or a list",
     )
-    parser.add_argument(
-        "--glossary", metavar="FILE", help="words with definitions and related words (.tsv, .csv, .jsonl) to add"
-    )
+    add_glossary(parser)
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
     parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
     parser.add_argument("--json", action="store_true", help="print the result for a program")

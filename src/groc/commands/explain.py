@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from groc.commands.columns import bar, columns
 from groc.commands.opening import open_model
+from groc.commands.shading import shown
 from groc.explain import Explanation, Part, explain
 from groc.model import LanguageModel
 from groc.report import to_json
@@ -16,7 +17,7 @@ def show_explanation(
 ) -> None:
     model = open_model(run, glossary)
     explanation = explain(model, word, context=context, limit=limit)
-    print(to_json(asdict(explanation)) if as_json else "\n\n".join(_blocks(explanation, model)))
+    print(to_json(asdict(explanation)) if as_json else shown("\n\n".join(_blocks(explanation, model))))
 
 
 def _blocks(explanation: Explanation, model: LanguageModel) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from groc.commands.columns import bar, columns
 from groc.commands.opening import open_model
+from groc.commands.shading import shown
 from groc.report import to_json
 from groc.suggest import Suggestion, next_words
 from groc.vocabulary import END, Vocabulary
@@ -28,7 +29,7 @@ def show_next(
     if as_json:
         print(to_json({"text": text, "suggestions": [asdict(suggestion) for suggestion in suggestions]}))
     else:
-        print(_for_a_person(suggestions))
+        print(shown(_for_a_person(suggestions)))
 
 
 def _for_a_person(suggestions: list[Suggestion]) -> str:

@@ -40,12 +40,12 @@ class Shading:
         """The text in pieces, with all that stands between its words."""
         end = 0
         for row in rows:
-            yield _shown(text[end : row.start])
+            yield shown(text[end : row.start])
             is_end_of_line = row.start == row.end
             yield " " * is_end_of_line
-            yield self._word(_shown(row.word if is_end_of_line else text[row.start : row.end]), row.surprisal, row.seen)
+            yield self._word(shown(row.word if is_end_of_line else text[row.start : row.end]), row.surprisal, row.seen)
             end = row.end
-        yield _shown(text[end:]).rstrip("\n")
+        yield shown(text[end:]).rstrip("\n")
 
     def _word(self, word: str, bits: float, seen: bool) -> str:
         if not self.coloured:
@@ -55,5 +55,6 @@ class Shading:
         return f"\x1b[{';'.join(styles)}m{word}{PLAIN}" if styles else word
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """The text with signs for what could command the terminal."""
     return text.translate(CONTROLS | HARMLESS)

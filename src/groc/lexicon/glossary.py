@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from unicodedata import category
 
 from groc.errors import GrocError
 from groc.files import write_text
 from groc.lexicon.base import Entry, Sense
 from groc.lexicon.fingerprint import fingerprint
 from groc.lexicon.terms import WHITE_SPACE, Term, read_terms
-from groc.vocabulary import SEPARATOR
+from groc.vocabulary import END, SEPARATOR, UNKNOWN
 
 
 class Glossary:
@@ -28,6 +29,12 @@ class Glossary:
             raise GrocError(f"{mark!r} cannot join the words of a term: use a mark such as '_' or '-'.")
         self.exact = exact
         self.mark = mark
+        for word, entry in terms.items():
+            if not _is_entry(entry):
+                raise GrocError(
+                    f"The glossary cannot take what it is told of {word!r}: give a definition and a list of related "
+                    "words, as in ('a large boat', ['ship'])."
+                )
         self._terms = {word: Term(word, definition, tuple(related)) for word, (definition, related) in terms.items()}
         self.spellings = {word: word for word in self._terms}
         """How a text spells each term; after `as_words`, with spaces between the words of a term."""
@@ -69,6 +76,10 @@ class Glossary:
         for term in self._terms.values():
             parts = [part for part in SEPARATOR.split(term.word.lower() if lower else term.word) if part]
             word = self.mark.join(parts)
+            if word in (END, UNKNOWN) or any(category(character) == "Cc" for character in word):
+                raise GrocError(
+                    f"The term {term.word!r} cannot be taught: {END}, {UNKNOWN} and control characters are no words."
+                )
             if word in words:
                 raise GrocError(
                     f"The terms {words[word].word!r} and {term.word!r} are the same word, {word!r}, to this model: "
@@ -111,3 +122,10 @@ class Glossary:
     def to_text(self) -> str:
         """The JSON lines that `read` takes."""
         return "".join(json.dumps(term._asdict(), ensure_ascii=False) + "\n" for term in self._terms.values())
+
+
+def _is_entry(entry: object) -> bool:
+    match entry:
+        case (str(), related) if not isinstance(related, str) and isinstance(related, Iterable):
+            return all(isinstance(word, str) for word in related)
+    return False

@@ -218,6 +218,47 @@ def test_errors_are_sentences_near_their_place(visit: Visit) -> None:
     visit.complaints.clear()
 
 
+def test_a_text_that_is_too_long_is_not_sent(visit: Visit) -> None:
+    visit.read(TEXT, 7)
+    asked = []
+    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.page.evaluate(PASTE, "the dog " * 250_000)
+    for place in ("#reading-error", "#suggesting-error"):
+        expect(visit.page.locator(place)).to_have_text("The text may have at most 100,000 characters: shorten it.")
+    expect(visit.words()).to_have_count(0)
+    visit.teach("zorple", "a small dog")
+    expect(visit.page.locator("#teaching-error")).to_contain_text("at most 100,000 characters")
+    assert [url for url in asked if "glossaries" not in url] == []
+    visit.read(TEXT, 7)
+    expect(visit.page.locator("#reading-error")).to_be_hidden()
+
+
+PASTE = """(text) => {
+    const area = document.getElementById("text");
+    area.value = text;
+    area.dispatchEvent(new Event("input"));
+}"""
+
+
+def test_the_page_and_the_service_take_texts_of_one_length(visit: Visit) -> None:
+    fits = """([sign, count]) => import("/static/fields.js").then(({ fitting }) => {
+        try { return fitting(sign.repeat(count)).length > 0; } catch { return false; }
+    })"""
+    for sign in "a😀":
+        assert visit.page.evaluate(fits, [sign, limits.TEXT])
+        assert not visit.page.evaluate(fits, [sign, limits.TEXT + 1])
+
+
+def test_fields_run_as_their_text_does(visit: Visit) -> None:
+    for label in ("Text", "Word", "Definition", "Related words", "Text before it"):
+        for text, direction in (("12 שלום dog", "rtl"), ("(dog) שלום", "ltr"), ("مرحبا", "rtl"), ("12", "ltr")):
+            visit.field(label).fill(text)
+            assert visit.field(label).evaluate("field => getComputedStyle(field).direction") == direction
+    visit.type("שלום")
+    visit.page.get_by_role("button", name="A plain sentence").click()
+    assert visit.field("Text").evaluate("field => getComputedStyle(field).direction") == "ltr"
+
+
 def test_a_busy_service_is_asked_again(visit: Visit) -> None:
     refusals = iter([429, 429])
 
@@ -408,6 +449,18 @@ def test_a_glossary_file_is_imported_or_its_broken_line_is_named(visit: Visit, t
     expect(visit.field("Definition")).to_have_value("a dog, small")
 
 
+def test_a_glossary_file_of_another_encoding_is_refused(visit: Visit, tmp_path: Path) -> None:
+    file = tmp_path / "old.csv"
+    for encoding in ("latin-1", "utf-16"):
+        file.write_text("word,definition\nzorplé,a small dog\n", encoding=encoding)
+        visit.page.locator("#file").set_input_files(file)
+        expect(visit.page.locator("#teaching-error")).to_contain_text("old.csv is not text in UTF-8: save it so")
+    expect(visit.page.locator("#taught li")).to_have_count(0)
+    file.write_text("word,definition\nzorplé,a small dog\n", encoding="utf-8")
+    visit.page.locator("#file").set_input_files(file)
+    expect(visit.page.locator("#taught .look")).to_have_text(["zorplé"])
+
+
 CELLS = st.text(st.sampled_from('abé東😀 ",;\n\t{}:'), max_size=8) | st.sampled_from(["word", "Definition", "related"])
 ROWS = st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=4)
 
@@ -567,6 +620,21 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, address: str) -> 
     assert box["x"] + box["width"] <= PHONE["width"]
     assert visit.page.evaluate(width) == PHONE["width"]
     assert visit.complaints == []
+
+
+def test_shown_numbers_are_not_broken(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport=PHONE)
+    visit.page.get_by_label("Show bits").check()
+    number, *words = visit.read("zorple", 1).evaluate(LAST_WIDTHS)
+    assert min(words) >= number
+    assert max(words) > number
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+LAST_WIDTHS = """(word) => Array.from({ length: 120 }, (_, length) => {  // of its last line, with no letter, one, two
+    word.textContent = "i".repeat(length);
+    return Math.round([...word.getClientRects()].at(-1).width);
+})"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -26,7 +26,7 @@ from conftest import tiny_config, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope, Send
 
 from groc import checkpoint
 from groc.cli import main
@@ -41,6 +41,7 @@ from groc.playground.glossaries import Glossaries
 from groc.playground.guard import HEADERS, Guard
 from groc.playground.limits import DEFAULT, Limits
 from groc.playground.workers import Check, Workers
+from groc.surprisal import score_texts
 from groc.vocabulary import Vocabulary
 
 TEXT = "the dog sleeps on the old ship\nand a zebra runs"
@@ -383,6 +384,17 @@ def test_bodies_that_are_not_json_are_refused(client: httpx.Client, content: byt
     refused(client.post("/api/generate", content=content, headers={"Content-Type": "application/json"}), status)
 
 
+@pytest.mark.parametrize("content", [b"{", '{"text": "é"}'.encode("latin-1"), b"text=a"])
+def test_the_encoding_that_is_asked_for_is_said(client: httpx.Client, content: bytes) -> None:
+    answer = client.post("/api/generate", content=content, headers={"Content-Type": "application/json"})
+    assert answer.json()["error"].startswith("The body must be JSON in UTF-8: ")
+
+
+def test_text_and_texts_together_are_said(client: httpx.Client) -> None:
+    path, body, _ = BAD["text and texts"]
+    assert client.post(path, json=body).json() == {"error": "Give text or texts, not both."}
+
+
 def test_only_json_is_taken(client: httpx.Client) -> None:
     # A page of another site can send a form, or plain text, but not this type without being asked first.
     refused(client.post("/api/next", content='{"text": "a"}', headers={"Content-Type": "text/plain"}), 422)
@@ -567,9 +579,53 @@ def test_work_that_takes_too_long_is_stopped(models: dict[str, LanguageModel]) -
     with served(models, Limits(threads=1, waiting=0, seconds=0.3)) as client:
         refused(client.post("/api/score", json={"text": "the dog"}), 503)
         wait_for_a_place(client)
-        with pytest.raises(httpx.RemoteProtocolError):
-            client.post("/api/generate", json={"text": "the dog"})
         wait_for_a_place(client)
+
+
+ENDLESS_STREAMS = {
+    "/api/generate": ({"text": "the dog"}, "word"),
+    "/api/score": ({"texts": ["the dog", "the end"]}, "document"),
+}
+
+
+@pytest.mark.parametrize("path", ENDLESS_STREAMS)
+def test_a_stream_that_takes_too_long_ends_with_a_sentence(
+    models: dict[str, LanguageModel], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless_end(model: LanguageModel, texts: list[str], **options: Any) -> Any:
+        return (endless_score if texts == ["the end"] else score_texts)(model, texts, **options)
+
+    monkeypatch.setattr(service, "score_texts", endless_end)
+    monkeypatch.setattr(service, "generate", endless_generate)
+    body, key = ENDLESS_STREAMS[path]
+    with served(models, Limits(threads=1, waiting=0, seconds=1)) as client:
+        answer = client.post(path, json=body, headers={"Accept": "application/x-ndjson"})
+        *rows, last = lines_of(answer)
+        assert answer.status_code == 200
+        assert rows
+        assert all(key in row for row in rows)
+        assert last == {"error": "This took more than 1 seconds: ask for less at a time.", "done": False}
+        wait_for_a_place(client)
+
+
+def test_a_client_that_does_not_read_is_not_waited_for() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        head = [(b"content-type", b"application/x-ndjson")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": b"{}\n", "more_body": True})
+
+    bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> Message:
+        return next(bodies, None) or await asyncio.Future()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Future()
+
+    scope = {"type": "http", "method": "POST", "path": "/api/score", "headers": [(b"host", b"localhost")]}
+    guard = Guard(app, None, Limits(seconds=0.01))
+    asyncio.run(asyncio.wait_for(guard({**scope, "query_string": b""}, receive, send), 60))
 
 
 def test_a_stream_has_its_place_until_its_thread_is_done() -> None:

@@ -76,6 +76,7 @@ def explain_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         explanation = {
+            400: "The body must be JSON in UTF-8: this one cannot be read.",
             404: f"There is nothing at {request.url.path}: see /openapi.json for what there is.",
             405: f"{request.url.path} does not take {request.method}: see /openapi.json for what it takes.",
         }
@@ -88,7 +89,10 @@ def sentence(problem: dict[str, Any]) -> str:
     place = ".".join(str(part) for part in problem["loc"][1:] if part not in (ONE_TEXT, SEVERAL_TEXTS))[:LONGEST]
     match problem["type"]:
         case "json_invalid":
-            return f"The body is not JSON: {problem['ctx']['error'].lower()} at character {problem['loc'][1]}."
+            problem_there = f"{problem['ctx']['error'].lower()} at character {problem['loc'][1]}"
+            return f"The body must be JSON in UTF-8: {problem_there}."
+        case "extra_forbidden" if place == "text" and SEVERAL_TEXTS in problem["loc"]:
+            return "Give text or texts, not both."
         case "extra_forbidden":
             return f"There is no field {place!r} here: leave it out, or see /openapi.json for the fields."
         case "missing":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+from contextlib import suppress
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from groc.playground.answers import NDJSON, json_line
 from groc.playground.limits import Limits
 
 HEADERS = {
@@ -20,6 +22,8 @@ HEADERS = {
 }
 OPEN = ("/health", "/openapi.json")
 """What tells no secret, and needs no token."""
+PARTING = 1.0
+"""Seconds for the last line of a stream whose time is up: its client may not be reading."""
 
 
 class Guard:
@@ -35,15 +39,18 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        started = streaming = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal started, streaming
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 headers["Cache-Control"] = "no-cache" if _is_page(scope["path"]) else "no-store"
+                streaming = headers.get("content-type", "").startswith(NDJSON)
+            elif not message.get("more_body", False):
+                streaming = False
             await send(message)
 
         try:
@@ -59,9 +66,14 @@ class Guard:
                 else:
                     await _while_listening(self.app, scope, body or b"", receive, send_with_headers)
         except TimeoutError:
+            sentence = f"This took more than {self.limits.seconds:g} seconds: ask for less at a time."
             if not started:
-                late = _refuse(503, f"This took more than {self.limits.seconds:g} seconds: ask for less at a time.")
-                await late(scope, receive, send_with_headers)
+                await _refuse(503, sentence)(scope, receive, send_with_headers)
+            elif streaming:  # the lines that were sent are whole
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PARTING):
+                        last = json_line({"error": sentence, "done": False})
+                        await send({"type": "http.response.body", "body": last, "more_body": False})
         except Exception:
             if not started:
                 sentence = "The service has a fault: its log, where groc serve runs, says more."

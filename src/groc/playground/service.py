@@ -68,7 +68,7 @@ class Service:
 
     async def score(self, body: schemas.ScoreRequest, request: Request) -> Response:
         """Surprisal and more of each word of a text, or of several. With `Accept: application/x-ndjson` one row a line,
-        each with the number of its document."""
+        each with the number of its document; if the time is up before the end, the last line has an `error`."""
         run, model = self.choose(body)
         texts = body.documents
 
@@ -109,7 +109,7 @@ class Service:
         return await self.workers.read(work)
 
     async def generate(self, body: schemas.GenerateRequest) -> Response:
-        """Go on with a text: a line a word, then one with all of them as a text."""
+        """Go on with a text: a line a word, then one with all of them as a text; or with an `error`, if time is up."""
         _, model = self.choose(body)
         options = body.model_dump(include={"length", "seed", "temperature", "top_k", "top_p", "unknown"})
 

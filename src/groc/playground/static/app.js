@@ -2,6 +2,7 @@
 
 import { call, isStale, latest } from "./api.js";
 import { byId, element, say } from "./element.js";
+import { fill, fitting } from "./fields.js";
 import { ask, taught } from "./glossary.js";
 import { large } from "./numbers.js";
 import * as reading from "./reading.js";
@@ -40,7 +41,7 @@ function read() {
   return attempt(byId("reading-error"), byId("panes"), clear, async () => {
     const asked = text();
     const answers = await newestReading((signal) =>
-      asked.trim() ? Promise.all(readers().map((run) => ask("api/score", { text: asked, run }, signal))) : [],
+      asked.trim() ? Promise.all(readers().map((run) => ask("api/score", { text: fitting(asked), run }, signal))) : [],
     );
     const readings = answers.map(({ run, documents: [document] }) => ({ run, ...document }));
     reading.showReadings(asked, readings.filter(({ words }) => words.length));
@@ -51,10 +52,10 @@ function read() {
 function suggest() {
   const clear = () => suggestions.showSuggestions([]);
   return attempt(byId("suggesting-error"), byId("suggestions"), clear, async () => {
-    const body = { text: beforeCaret(), limit: suggestions.LIMIT };
-    const lists = await newestSuggestions((signal) =>
-      Promise.all(readers().map((run) => ask("api/next", { ...body, run }, signal))),
-    );
+    const lists = await newestSuggestions((signal) => {
+      const body = { text: fitting(beforeCaret()), limit: suggestions.LIMIT };
+      return Promise.all(readers().map((run) => ask("api/next", { ...body, run }, signal)));
+    });
     suggestions.showSuggestions(lists);
     announce("suggestions", suggestions.summary(lists));
   });
@@ -99,7 +100,7 @@ const suggestSoon = after(TYPING, () => runs.length && suggest());
 let caret = 0;
 
 function write(value) {
-  area.value = value;
+  fill(area, value);
   caret = area.selectionEnd;
   remember("text", value);
   refresh();

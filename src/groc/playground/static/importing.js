@@ -2,6 +2,15 @@
 
 const FIELDS = ["word", "definition", "related"];
 
+/** The text of a file; letters of another encoding would be lost. */
+export function decode(name, bytes) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error(`${name} is not text in UTF-8: save it so, and import it again.`);
+  }
+}
+
 /** Throws an Error whose message names the line that cannot be used. */
 export function parseGlossary(name, content) {
   const text = content.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");

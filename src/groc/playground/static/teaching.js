@@ -2,8 +2,9 @@
 
 import { call, isStale, latest } from "./api.js";
 import { byId, element, say } from "./element.js";
+import { fill, fitting } from "./fields.js";
 import { ask, joined, taught, teach, unteach } from "./glossary.js";
-import { parseGlossary, split } from "./importing.js";
+import { decode, parseGlossary, split } from "./importing.js";
 import { lesson } from "./lesson.js";
 
 const form = byId("teach");
@@ -25,9 +26,9 @@ export function startTeaching(given) {
 }
 
 export function fillForm({ word, definition = "", related = [] }) {
-  form.elements.word.value = word;
-  form.elements.definition.value = definition;
-  form.elements.related.value = related.join(", ");
+  fill(form.elements.word, word);
+  fill(form.elements.definition, definition);
+  fill(form.elements.related, related.join(", "));
 }
 
 form.addEventListener("submit", (event) => {
@@ -47,9 +48,9 @@ byId("file").addEventListener("change", (event) => {
   const [file] = event.target.files;
   if (!file) return;
   attempt(async () => {
-    const content = await file.text();
+    const content = await file.arrayBuffer();
     event.target.value = ""; // so that the same file can be chosen again once it is mended
-    const terms = parseGlossary(file.name, content);
+    const terms = parseGlossary(file.name, decode(file.name, content));
     await teach(terms);
     list();
     settings.changed();
@@ -73,10 +74,10 @@ export const showAgain = () => shown && attempt(() => show(shown));
 /** The given one; else the text before the word's first place in it, or all of it. */
 function context(word) {
   const given = form.elements.context.value;
-  if (given.trim()) return given;
+  if (given.trim()) return fitting(given);
   const text = settings.text();
   const found = text.search(whole(word));
-  return found < 0 ? text : text.slice(0, found);
+  return fitting(found < 0 ? text : text.slice(0, found));
 }
 
 /** A pattern of the word as a word of its own, in whatever case and with whatever white space between its parts. */

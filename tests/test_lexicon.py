@@ -270,6 +270,12 @@ class TestGlossary:
         assert glossary.entry("x") == Entry((Sense("a, b", ("p", "q r")),))
         assert glossary.entry("y") == Entry((Sense(""),))
 
+    @pytest.mark.parametrize(("name", "head"), [("a.tsv", "definition\tword"), ("a.csv", "related,Term,definition")])
+    def test_columns_in_another_order_are_refused(self, tmp_path: Path, name: str, head: str) -> None:
+        (tmp_path / name).write_text(f"{head}\nx,y\n")
+        with pytest.raises(GrocError, match=r"Line 1 .* in this order"):
+            Glossary.read(tmp_path / name)
+
     def test_quotation_marks_in_tab_separated_text_are_text(self, tmp_path: Path) -> None:
         (tmp_path / "a.tsv").write_text('x\t"y" is said\n')
         assert definitions(Glossary.read(tmp_path / "a.tsv"), "x") == ['"y" is said']

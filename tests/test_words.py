@@ -209,6 +209,13 @@ class TestMeanings:
         assert list(model.taught) == ["sea+dog"]
         assert model.in_lexicon("sea+dog")
 
+    def test_a_term_of_several_words_goes_by_its_spelling_too(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.add_words(Glossary({"sea dog": ("an old sailor", ["sailor"])}))
+        assert model.explain("sea dog").word == "sea_dog"
+        model.remove_words(["sea dog"])
+        assert "sea_dog" not in model.vocabulary
+
     def test_words_are_lower_cased_where_the_text_is(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.lower": True})
         model.add_words(["Zebra"])

@@ -63,6 +63,7 @@ def explain(model: LanguageModel, word: str, *, context: str | None = None, limi
     no forms and parts, and a word that it has no row for is like no other. Nor are there parts where a word's vector
     came with the model and the lexicon it was composed from is not here.
     """
+    word = model.taught.spelt(word.lower() if model.compiler.lower else word)
     if not word or SEPARATOR.search(word):
         raise GrocError(f"{word!r} is not one word: give one, with the parts of a longer term joined, as in hot_dog.")
     [word] = as_read(model, [word])

@@ -106,7 +106,7 @@ class LanguageModel(nn.Module):
         self._change(vocabulary)
 
     def _as_read(self, words: Iterable[str]) -> list[str]:
-        return [word.lower() if self.compiler.lower else word for word in words]
+        return [self.taught.spelt(word.lower() if self.compiler.lower else word) for word in words]
 
     def copy(self) -> LanguageModel:
         """A model with the same weights, not copied but shared, and a word list of its own. Takes no time."""

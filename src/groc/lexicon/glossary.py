@@ -90,6 +90,10 @@ class Glossary:
             spellings[word] = " ".join(parts) if len(parts) > 1 else word.replace(self.mark, " ")
         return self._with(words, spellings)
 
+    def spelt(self, text: str) -> str:
+        """The term that a text spells so, if there is one; else the text itself."""
+        return next((word for word, spelling in self.spellings.items() if spelling == text), text)
+
     def joined(self, other: Glossary) -> Glossary:
         """The terms of both; where both have one, the other's."""
         return self._with({**self._terms, **other._terms}, {**self.spellings, **other.spellings})

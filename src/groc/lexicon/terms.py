@@ -84,7 +84,7 @@ def _term_of_json(line: str) -> Term:
 def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:
     for position, (number, cells) in enumerate(_numbered_rows(path)):
         with _naming_line(path, number):
-            if position == 0 and cells[0].lower() in ("word", "term"):
+            if position == 0 and _is_header(cells):
                 _check_header(cells)
                 continue
             term = _term_of_cells(cells)
@@ -106,8 +106,15 @@ def _numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise _broken(path, rows.line_num, str(problem)) from None
 
 
+def _is_header(cells: list[str]) -> bool:
+    """Whether a row names columns, if perhaps in a wrong order: a table of nothing but its first column is a list."""
+    names = [cell.lower() for cell in cells]
+    return names[0] in ("word", "term") or (len(names) > 1 and all(name in (*Term._fields, "term") for name in names))
+
+
 def _check_header(cells: list[str]) -> None:
-    if tuple(cell.lower() for cell in cells[1:]) != Term._fields[1 : len(cells)]:
+    word, *others = (cell.lower() for cell in cells)
+    if word not in ("word", "term") or tuple(others) != Term._fields[1 : len(cells)]:
         raise ValueError(f"the columns must be {', '.join(Term._fields)}, in this order")
 
 

@@ -1,6 +1,7 @@
 // A glossary file as terms: JSON lines, or a table with tabs or commas (word, definition, related by semicolons).
 
 const FIELDS = ["word", "definition", "related"];
+const TERM = ["word", "term"];
 
 /** The text of a file; letters of another encoding would be lost. */
 export function decode(name, bytes) {
@@ -25,12 +26,19 @@ export function parseGlossary(name, content) {
 function table(name, rows) {
   const trimmed = rows.map(([number, cells]) => [number, cells.map((cell) => cell.trim())]);
   const filled = trimmed.filter(([, cells]) => cells.some(Boolean));
-  if (!["word", "term"].includes(filled[0]?.[1][0].toLowerCase())) return numbered(name, filled, fromCells);
+  if (!isHeader(filled[0]?.[1] ?? [""])) return numbered(name, filled, fromCells);
   const [[number, header], ...others] = filled;
-  if (header.slice(1).some((cell, index) => cell.toLowerCase() !== FIELDS[index + 1])) {
+  const [word, ...columns] = header.map((cell) => cell.toLowerCase());
+  if (!TERM.includes(word) || columns.some((column, index) => column !== FIELDS[index + 1])) {
     broken(name, number, `the columns must be ${FIELDS.join(", ")}, in this order`);
   }
   return numbered(name, others, fromCells);
+}
+
+/** Whether a row names columns, if perhaps in a wrong order: a table of nothing but its first column is a list. */
+function isHeader(cells) {
+  const names = cells.map((cell) => cell.toLowerCase());
+  return TERM.includes(names[0]) || (names.length > 1 && names.every((name) => [...FIELDS, "term"].includes(name)));
 }
 
 /** One term a row. */

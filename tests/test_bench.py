@@ -16,7 +16,7 @@ from groc.cli import main
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "WARM_UP", 1)
-    sizes = {"whole": Size("tiny", 60), "sampled": Size("tiny", 60, 20)}
+    sizes = {"whole": Size("tiny", 60, 100), "sampled": Size("tiny", 60, 100, 20)}
     for name in list(benchmark.SIZES):
         monkeypatch.delitem(benchmark.SIZES, name)
     for name, size in sizes.items():
@@ -25,7 +25,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("words", [1, 30, 1000])
 def test_made_up_words_differ(words: int) -> None:
-    forms = made_forms(words, np.random.default_rng(1))
+    forms = made_forms(words, 2 * words, np.random.default_rng(1))
     assert len({forms.string(i) for i in range(len(forms))}) == 2 * words
     assert forms.words == words
 
@@ -33,7 +33,7 @@ def test_made_up_words_differ(words: int) -> None:
 @pytest.mark.parametrize("sample", [0, 20])
 def test_every_part_is_timed(sample: int) -> None:
     models = ["tied", "groc, characters"]
-    for name, timing in zip(models, time_models(Size("tiny", 60, sample), models, 2, "cpu", []), strict=True):
+    for name, timing in zip(models, time_models(Size("tiny", 60, 100, sample), models, 2, "cpu", []), strict=True):
         assert timing.model == name
         parts = (timing.step, timing.ratio, timing.encoder, timing.prefix, timing.softmax, timing.optimiser)
         assert all(part > 0 for part in parts)
@@ -45,7 +45,7 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: 
     record = tmp_path / "bench.json"
     assert main(["bench", "--model", "tied", "--steps", "1", "--device", "cpu", "--out", str(record)]) == 0
     table = capsys.readouterr().out
-    assert "60 words, 20 drawn a step" in table
+    assert "60 words, 100 strings, 20 drawn a step" in table
     sizes = json.loads(record.read_text())["sizes"]
     assert sizes["whole"]["models"][0]["ratio"] == 1.0
     assert sizes["sampled"]["sample"] == 20

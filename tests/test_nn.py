@@ -126,7 +126,7 @@ class TestCharacterCNN:
     def test_equals_one_convolution_for_each_word_and_width(self, cnn: CharacterCNN, some: list[str]) -> None:
         forms = forms_of(some)
         features = cnn.features(forms)
-        pooled = cnn.pooled(features.codes, features.lengths)
+        pooled = cnn.pooled(features)
         expected = torch.stack([self.naive_pooled(cnn, forms.string(i)) for i in range(len(forms))])
         torch.testing.assert_close(pooled, expected, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(cnn(features), cnn.projection(expected), atol=1e-5, rtol=1e-5)

@@ -63,9 +63,10 @@ class Workshop:
     def trainer(self, folder: Path, config: Config, resume: bool = False) -> Trainer:
         vocabulary = self.corpus.vocabulary()
         torch.manual_seed(config.training.seed)
-        model = build(config, vocabulary, self.glossary)
+        policy = choose(config.compute)
+        model = build(config, vocabulary, self.glossary).to(policy.device)
         train, valid = self.corpus.text("train").ids(vocabulary), self.corpus.text("valid")
-        trainer = Trainer(model, config, train, valid, folder, choose(config.compute), Group(), quiet=True)
+        trainer = Trainer(model, config, train, valid, folder, policy, Group(), quiet=True)
         if resume:
             torch.manual_seed(12345)  # whatever the random numbers are, the saved ones count
             trainer.restore()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from groc.compute import Group, Policy, choose
 from groc.corpus import Text
 from groc.forms import Lists, WordForms
 from groc.lexicon import Empty
-from groc.nn import softmax
 from groc.nn.embeddings import Embeddings
 from groc.nn.prefix import detach
 from groc.nn.sampling import sampled_loss
@@ -27,8 +27,8 @@ from groc.recipe import load_recipe
 from groc.training import Trainer
 from groc.vocabulary import END, Vocabulary
 
-WARM_UP = 3
-"""Steps of each model before the clock runs; the first ones compile and fill caches."""
+WARM_UP = 6
+"""Steps of each model before the clock runs; the first ones compile, fill caches and are recorded."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,17 @@ class Size:
 
     recipe: str
     words: int
+    strings: int
+    """Distinct strings to encode: the words, and those that occur in their relations and definitions alone."""
     sample: int = 0
 
 
 SIZES = {
-    "penn": Size("penn", 10_000),
-    "wikitext2": Size("wikitext2", 33_278),
-    "100k": Size("penn", 100_000, 8192),
-    "1m": Size("penn", 1_000_000, 8192),
+    "penn": Size("penn", 10_000, 18_078),  # as many as with WordNet
+    "penn, words alone": Size("penn", 10_000, 10_000),  # the published rules: forms that are words of the vocabulary
+    "wikitext2": Size("wikitext2", 33_278, 46_662),
+    "100k": Size("penn", 100_000, 140_000, 8192),
+    "1m": Size("penn", 1_000_000, 1_400_000, 8192),
 }
 MODELS = {"tied": "tied", "convolutional": "convolutional", "groc, characters": "groc", "groc, n-grams": "groc-ngrams"}
 """The models by name, each a variant of the recipe. The first is what the others are compared with."""
@@ -69,6 +72,7 @@ class Timing:
 
 def time_models(size: Size, models: list[str], steps: int, device: str, settings: list[str]) -> list[Timing]:
     """Time the models in turns, so that a busy moment of the machine hits all of them."""
+    torch.compiler.reset()  # else PyTorch stops compiling after some models
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainers = {
@@ -101,7 +105,8 @@ def time_models(size: Size, models: list[str], steps: int, device: str, settings
 
 
 def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
-    """Encoder, prefix network, softmax and optimiser on their own, forwards and backwards."""
+    """Encoder, prefix network, softmax and optimiser on their own, forwards and backwards; as a step runs them, recorded
+    where it is."""
     model, policy, options = trainer.model, trainer.policy, trainer.options
     window = trainer.streams[: options.unroll + 1]
     sample = trainer.sampler.draw(window) if trainer.sampler else None
@@ -129,16 +134,17 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
 
     def chances() -> None:
         if sample is None:
-            losses = softmax.loss(prefixes, table, targets)
+            losses = model.prefix.softmax.loss(prefixes, table, targets)
         else:
             losses = sampled_loss(prefixes, table, targets, sample)
         losses.mean().backward()  # type: ignore[no-untyped-call]
 
     parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
-    return {
-        name: statistics.median([_timed(part, policy) for _ in range(WARM_UP + steps)][WARM_UP:])
-        for name, part in parts.items()
-    }
+    medians = {}
+    for name, part in parts.items():
+        launch = partial(trainer.launch, name, part)
+        medians[name] = statistics.median([_timed(launch, policy) for _ in range(WARM_UP + steps)][WARM_UP:])
+    return medians
 
 
 @contextmanager
@@ -148,7 +154,7 @@ def made_trainer(size: Size, variant: str, device: str, settings: list[str], fol
     config = config.replace({"compute.device": device})
     policy, group = choose(config.compute), Group()
     draw = np.random.default_rng(1)
-    forms = made_forms(size.words, draw)
+    forms = made_forms(size.words, size.strings, draw)
     words = (END, *(forms.string(i) for i in range(1, size.words)))
     expected = 1e6 / np.arange(1, size.words + 1)
     vocabulary = Vocabulary(words, np.maximum(expected, 1).astype(int).tolist())
@@ -163,9 +169,8 @@ def made_trainer(size: Size, variant: str, device: str, settings: list[str], fol
         yield trainer
 
 
-def made_forms(words: int, draw: np.random.Generator) -> WordForms:
-    """Made-up words of some 8 letters, each with 3 related and 10 defining words, of which there are twice as many."""
-    strings = 2 * words
+def made_forms(words: int, strings: int, draw: np.random.Generator) -> WordForms:
+    """Made-up strings of some 8 letters, the first of them words, each with 2 related and 6 defining ones."""
     sizes = draw.integers(4, 13, strings)
     boundaries = np.concatenate([[0], np.cumsum(sizes)])
     characters = draw.integers(ord("a"), ord("z") + 1, boundaries[-1]).astype(np.uint8)
@@ -178,7 +183,7 @@ def made_forms(words: int, draw: np.random.Generator) -> WordForms:
         offsets = np.arange(0, words * length + 1, length).astype(np.int32)
         return Lists(index, offsets, np.full(words, 1 / length, np.float32))
 
-    return WordForms(words, characters, boundaries, lists(3), lists(10))
+    return WordForms(words, characters, boundaries, lists(2), lists(6))
 
 
 def _rewind(trainer: Trainer) -> None:

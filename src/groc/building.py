@@ -12,6 +12,7 @@ from groc.nn import output as outputs
 from groc.nn.dropout import SharedDropout
 from groc.nn.input import AdaptiveInput, FormsDropout, GroundedInput, WordTable
 from groc.nn.prefix import PrefixNetwork
+from groc.nn.softmax import Mixture, Softmax
 from groc.nn.surface import CharacterCNN, HashedNgrams, Surface
 from groc.vocabulary import Vocabulary
 
@@ -25,7 +26,8 @@ def build(
 ) -> LanguageModel:
     """A fresh model with start values drawn from torch's random numbers.
 
-    `calibrate` fits the start values of a composed embedding to the vocabulary; needless where weights are loaded.
+    `calibrate` fits start values of composed embeddings and of biases to the vocabulary; needless where weights are
+    loaded.
     """
     surface = _surface(config) if config.output.kind in USES_CHARACTERS else None
     if config.output.kind not in USES_LEXICON:
@@ -44,11 +46,18 @@ def build(
         config.prefix.input_dropout,
         config.prefix.hidden_dropout,
         config.prefix.output_dropout,
+        config.prefix.weight_dropout,
+        config.prefix.word_dropout,
+        _softmax(config),
     )
     embeddings = _embeddings(config, len(vocabulary), surface)
     model = LanguageModel(*embeddings, prefix, vocabulary, compiler, surface, config.model.uniform)
     if calibrate and surface is not None and model.forms.strings is not None:
         surface.calibrate(model.forms.strings, config.model.start)
+    if calibrate and config.output.count_bias:
+        for part in model.output.modules():
+            if isinstance(part, outputs.BiasTable):
+                part.calibrate(vocabulary.counts)
     return model
 
 
@@ -86,6 +95,11 @@ def _surface(config: settings.Config) -> Surface:
     if part.kind == "cnn":
         return CharacterCNN(dim, part.characters, part.filters, part.highway, part.longest)
     return HashedNgrams(dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram, part.hashes)
+
+
+def _softmax(config: settings.Config) -> Softmax:
+    part = config.output
+    return Mixture(config.model.dim, part.mixtures, part.mixture_dropout) if part.mixtures > 1 else Softmax()
 
 
 def build_lexicon(config: settings.Config) -> Lexicon:

@@ -26,6 +26,7 @@ class Policy:
     device: torch.device
     bf16: bool
     compile: bool
+    graphs: bool
 
     def autocast(self) -> AbstractContextManager[None]:
         """Matrix products of the word encoder in bfloat16 where the policy says so. Weights stay float32."""
@@ -40,7 +41,9 @@ class Policy:
 
     def describe(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
-        return f"{name}, {'bfloat16' if self.bf16 else 'float32'}{', compiled' if self.compile else ''}"
+        ways = ["bfloat16" if self.bf16 else "float32"]
+        ways += ["compiled"] * self.compile + ["recorded"] * self.graphs
+        return ", ".join([name, *ways])
 
 
 def choose(compute: Compute, group: Group | None = None) -> Policy:
@@ -61,7 +64,7 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
             torch.cuda.set_device(device)
         torch.set_float32_matmul_precision("high")  # TF32: the prefix network and the softmax in training
     decide = {"yes": True, "no": False, "auto": on_gpu}
-    return Policy(device, decide[compute.bf16], decide[compute.compile])
+    return Policy(device, decide[compute.bf16], decide[compute.compile], on_gpu and decide[compute.graphs])
 
 
 @contextmanager
@@ -92,18 +95,21 @@ class Group:
         """Whether this process writes files and talks to the user."""
         return self.rank == 0
 
-    def average_gradients(self, parameters: Iterable[nn.Parameter], flag: bool) -> bool:
-        """Average gradients over all processes in one message; true if any process raised its flag."""
+    def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Average gradients over all processes in one message."""
         if self.size == 1:
-            return flag
+            return
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([*(gradient.flatten() for gradient in gradients), gradients[0].new_tensor([float(flag)])])
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
         dist.all_reduce(flat)
         start = 0
         for gradient in gradients:
             gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient) / self.size)
             start += gradient.numel()
-        return bool(flat[-1] > 0)
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process raised its flag."""
+        return flag if self.size == 1 else bool(self.total(torch.tensor(float(flag))) > 0)
 
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""

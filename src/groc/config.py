@@ -86,6 +86,12 @@ class Output:
     """adaptive: ranks where the next band of rarer words begins."""
     factor: int = 4
     """adaptive: each band has so many times fewer dimensions than the one before."""
+    count_bias: bool = False
+    """All but groc, which predicts its biases: whether biases start at the log of the words' training counts."""
+    mixtures: int = 1
+    """So many softmaxes are mixed, each with a view of its own on the prefix; 1: one plain softmax."""
+    mixture_dropout: float = 0.0
+    """Of these views of the prefix, where there are several."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,10 @@ class Prefix:
     input_dropout: float = 0.0
     hidden_dropout: float = 0.65
     output_dropout: float = 0.0
+    weight_dropout: float = 0.0
+    """The share of each layer's hidden-to-hidden weights that are left out in a training step (AWD-LSTM: 0.5)."""
+    word_dropout: float = 0.0
+    """The share of words that are left out of the input in a training step, wherever they stand (AWD-LSTM: 0.1)."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +174,8 @@ class Compute:
     """Matrix products of the word encoder in bfloat16: auto (on a GPU), yes or no."""
     compile: str = "auto"
     """Compile the encoder with torch.compile: auto (on a GPU), yes or no."""
+    graphs: str = "auto"
+    """Record a training step and replay it as one CUDA graph: auto (on a GPU), yes or no."""
 
 
 @dataclass(frozen=True)
@@ -273,11 +285,12 @@ CHOICES = {
     "training.schedule": ("plateau", "cosine"),
     "compute.bf16": ("auto", "yes", "no"),
     "compute.compile": ("auto", "yes", "no"),
+    "compute.graphs": ("auto", "yes", "no"),
 }
 AT_LEAST_ONE = (
     "model.dim", "prefix.hidden", "prefix.layers", "surface.characters", "surface.longest", "surface.buckets",
-    "surface.rank", "surface.shortest_ngram", "surface.hashes", "output.correction", "output.factor", "training.batch",
-    "training.unroll", "training.epochs", "training.valid_streams",
+    "surface.rank", "surface.shortest_ngram", "surface.hashes", "output.correction", "output.factor", "output.mixtures",
+    "training.batch", "training.unroll", "training.epochs", "training.valid_streams",
 )  # fmt: skip
 NOT_NEGATIVE = (
     "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
@@ -287,8 +300,8 @@ NOT_NEGATIVE = (
 SHARES = (
     "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",
     "training.full_updates", "training.average", "training.decay", "training.final_rate",
-    "model.uniform", "output.dropout", "output.bias_dropout", "prefix.input_dropout", "prefix.hidden_dropout",
-    "prefix.output_dropout",
+    "model.uniform", "output.dropout", "output.bias_dropout", "output.mixture_dropout", "prefix.input_dropout",
+    "prefix.hidden_dropout", "prefix.output_dropout", "prefix.weight_dropout", "prefix.word_dropout",
 )  # fmt: skip
 
 
@@ -311,6 +324,8 @@ def check(config: Config) -> Config:
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
     if config.training.sample and config.training.full_updates < 1:
         raise GrocError("training.sample and training.full_updates exclude each other: leave one at its default.")
+    if config.training.sample and config.output.mixtures > 1:
+        raise GrocError("training.sample and output.mixtures exclude each other: leave one at its default.")
     if not config.surface.filters or min(config.surface.filters) < 1:
         raise GrocError("surface.filters must be a list of numbers from 1: how many filters of width 1, 2, 3, ...")
     if list(config.output.cutoffs) != sorted({rank for rank in config.output.cutoffs if rank >= 1}):

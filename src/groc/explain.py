@@ -14,6 +14,7 @@ from groc.context import Context, as_read, read_context, with_words
 from groc.errors import GrocError
 from groc.lexicon import Empty
 from groc.model import LanguageModel, evaluating
+from groc.nn.embeddings import WordVectors
 from groc.nn.input import GroundedInput, PreparedForms
 from groc.rules import Selected, rules_named
 from groc.suggest import nearest_known
@@ -151,9 +152,23 @@ def _compose(model: LanguageModel, names: list[str], first: int, kept: Tensor) -
 @full_float32()
 def _bits(place: Context, word: str, e_out: Tensor, bias: Tensor) -> list[float]:
     """How much larger the word's surprisal is by each variant than by the first, among the same other words."""
-    logits = place.model.embeddings.logits(place.prefix)[0]
-    logits[place.model.vocabulary.index[word]] = -math.inf
-    own = e_out @ place.prefix[0] + bias
-    surprisal = (torch.logaddexp(own, logits.logsumexp(0)) - own) / math.log(2)
-    bits: list[float] = (surprisal[1:] - surprisal[0]).tolist()
+    model, index = place.model, place.model.vocabulary.index[word]
+    variants = _Variants(model.embeddings, index, e_out, bias)
+    scores = model.prefix.softmax.scores(place.prefix.expand(len(e_out), -1), variants)
+    log_prob = scores.log_softmax(-1)[:, index]
+    bits: list[float] = ((log_prob[0] - log_prob[1:]) / math.log(2)).tolist()
     return bits
+
+
+@dataclass(frozen=True)
+class _Variants:
+    """The vectors of a word list, in which one word has another vector and bias behind each of the prefixes."""
+
+    vectors: WordVectors
+    index: int
+    output: Tensor
+    bias: Tensor
+
+    def logits(self, prefixes: Tensor) -> Tensor:
+        own = (prefixes * self.output).sum(-1) + self.bias
+        return self.vectors.logits(prefixes).index_copy(1, torch.tensor([self.index]).to(own.device), own[:, None])

@@ -242,17 +242,17 @@ class LanguageModel(nn.Module):
 
     def read(self, embeddings: WordVectors, ids: Tensor, state: State) -> tuple[Prefixes, State]:
         """Read words. Shape: [T, B] -> [T, B, d], and the state behind them."""
-        result: tuple[Prefixes, State] = self.prefix(embeddings.rows(ids), state)
+        rows = self.prefix.word_dropout(embeddings.rows(ids), ids, len(self.vocabulary))
+        result: tuple[Prefixes, State] = self.prefix(rows, state)
         return result
 
     def log_prob(self, embeddings: WordVectors, prefixes: Tensor, targets: Tensor) -> Tensor:
         """log p(target | prefix). Shape: [N, d], [N] -> [N]"""
-        log_probs = -softmax.loss(prefixes, embeddings, targets)
-        return self._mixed(log_probs)
+        return self._mixed(-self.prefix.softmax.loss(prefixes, embeddings, targets))
 
     def log_probs(self, embeddings: WordVectors, prefixes: Tensor) -> Tensor:
         """log p of every word of the vocabulary. Shape: [N, d] -> [N, V]"""
-        return self._mixed(embeddings.logits(prefixes).log_softmax(-1))
+        return self._mixed(self.prefix.softmax.scores(prefixes, embeddings).log_softmax(-1))
 
     def _mixed(self, log_probs: Tensor) -> Tensor:
         if not self.mixes_uniform:

@@ -14,7 +14,7 @@ from groc.nn.input import WordTable
 
 
 def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam:
-    """Adam with two groups: what composes words, and everything else."""
+    """Adam with two groups, unless they have the same rate: what composes words, and everything else."""
     tables = {id(table.weight) for table in model.modules() if isinstance(table, WordTable)}
     composing = [
         parameter
@@ -25,21 +25,30 @@ def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam
     composing = list(dict.fromkeys(composing))
     chosen = {id(parameter) for parameter in composing}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
-    groups = [
+    on_gpu = model.device.type == "cuda"
+    groups: list[dict[str, Any]] = [
         {"params": rest, "share": 1.0},
         {"params": composing, "share": training.encoder_rate},
     ]
+    if training.encoder_rate == 1 or not composing:
+        groups = [{"params": list(model.parameters()), "share": 1.0}]
+    if on_gpu:  # the rate lies there too, so that a recorded step sees it change
+        groups = [{**group, "lr": torch.tensor(training.rate, device=model.device)} for group in groups]
     return torch.optim.Adam(
-        [group for group in groups if group["params"]],
+        groups,
         lr=training.rate,
         weight_decay=training.weight_decay,
-        fused=model.device.type == "cuda",
+        fused=on_gpu,
+        capturable=on_gpu,
     )
 
 
 def set_rate(optimiser: torch.optim.Adam, rate: float) -> None:
     for group in optimiser.param_groups:
-        group["lr"] = rate * group["share"]
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate * group["share"])
+        else:
+            group["lr"] = rate * group["share"]
 
 
 class Schedule(Protocol):

@@ -77,7 +77,11 @@ def lines_writer(lines: Iterable[str]) -> Writer:
 
 def line_tokeniser(source: Path, *, lower: bool, tokenised: bool, language: str = "en") -> Tokenise:
     """From a raw line to its tokens: by Moses's rules, or at its ASCII white space if it is tokenised already."""
-    moses = tokeniser(language, lower)
+
+    def at_spaces(line: str) -> list[str]:
+        return SEPARATED.findall(line.lower() if lower else line)
+
+    split = at_spaces if tokenised else tokeniser(language, lower)
 
     def tokenise(raw: bytes) -> list[str]:
         try:
@@ -86,7 +90,7 @@ def line_tokeniser(source: Path, *, lower: bool, tokenised: bool, language: str 
             raise GrocError(
                 f"{source} is not UTF-8 ({raw[:40]!r} ...): convert it, for example with iconv -t UTF-8."
             ) from None
-        return SEPARATED.findall(line.lower() if lower else line) if tokenised else moses(line)
+        return split(line)
 
     return tokenise
 
@@ -107,10 +111,10 @@ def shuffled(lines: Iterable[bytes], budget: int, tokenise: Tokenise, seed: int)
             heappush(heap, (-place, " ".join(words)))
             places.add(place)
             tokens += len(words) + 1
-            while tokens - _size(heap[0][1]) >= budget:
+            while tokens - size(heap[0][1]) >= budget:
                 last, text = heappop(heap)
                 places.remove(-last)
-                tokens -= _size(text)
+                tokens -= size(text)
     return [text for _, text in sorted(heap, reverse=True)]
 
 
@@ -131,8 +135,9 @@ def deal(lines: Iterable[str], budgets: Mapping[str, int]) -> Iterator[tuple[str
     before = 0
     for line in lines:
         yield SPLITS[bisect_right(ends, before)], line
-        before += _size(line)
+        before += size(line)
 
 
-def _size(line: str) -> int:
+def size(line: str) -> int:
+    """The tokens of a line whose words are separated by single spaces, with its `<eos>`."""
     return line.count(" ") + 2  # one word more than spaces, and the line's end

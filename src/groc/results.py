@@ -20,6 +20,8 @@ from groc.files import write_text
 from groc.report import to_json
 
 RESULT = "result.json"
+HELD_OUT = "held-out"
+"""The kind of vocabulary of an evaluation that is no score of a text: of words held out of training."""
 
 
 def write_result(
@@ -70,7 +72,7 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
     """Add the figures of an evaluation to the record of a run."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        name = ", ".join([text_name(summary["text"]), f"{summary['vocabulary_kind']} vocabulary", *extras(summary)])
+        name = evaluation_name(summary)
         kept = {name: value for name, value in summary.items() if name not in ("run", "text")}
         if kept.get("tuned_on"):
             kept["tuned_on"] = text_name(kept["tuned_on"])
@@ -82,20 +84,30 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
     write_text(path, to_json(record, indent=1) + "\n")
 
 
+def evaluation_name(summary: dict[str, Any]) -> str:
+    """What the record of a run calls an evaluation."""
+    return ", ".join([text_name(summary["text"]), f"{summary['vocabulary_kind']} vocabulary", *extras(summary)])
+
+
 def text_name(path: str) -> str:
     """A text by its name and its folder's, wherever that lies: penn/test."""
     return f"{Path(path).parent.name}/{Path(path).name.partition('.')[0]}"
 
 
 def extras(summary: dict[str, Any]) -> tuple[str, ...]:
-    """What a model was evaluated with, besides its vocabulary: caches by their kind, dynamic evaluation, another weight
-    of new words, a part of its lexicon. Nothing in older records."""
+    """What a model was evaluated with, besides its vocabulary: caches by their kind, word memory, dynamic evaluation,
+    another weight of new words, less told of them, a part of its lexicon, a part of the text. Nothing in older records.
+    """
     share, new_words = summary.get("coverage", 1.0), summary.get("new_words", 1.0)
+    without, first = summary.get("without", ()), summary.get("first")
     return (
         *(str(cache["kind"]) for cache in summary.get("caches", ())),
+        *(["memory"] if summary.get("memory") else []),
         *(["dynamic"] if summary.get("dynamic") else []),
         *([f"new words x{new_words:g}"] if new_words != 1 else []),
+        *([f"without {'both' if len(without) > 1 else without[0]}"] if without else []),
         *([f"coverage {share:g}"] if share != 1 else []),
+        *([f"first {first:,} tokens"] if first else []),
     )
 
 

@@ -64,7 +64,7 @@ class Segment:
     log_prob: Tensor
     """Shape: [T]"""
     log_normaliser: Tensor
-    """log of the sum over all words of exp(logit), before even odds are mixed in. Shape: [T]"""
+    """log of the sum over all words of exp(score), before even odds are mixed in. Shape: [T]"""
     log_new: Tensor
     """log of the probability of all words never seen in training, taken together. Shape: [T]"""
     is_new: Tensor
@@ -153,10 +153,10 @@ def scored_segment(
     rows = max(LOGITS // words, 1)
     columns = []
     for some, wanted in zip(torch.split(prefixes, rows), torch.split(targets, rows), strict=True):
-        logits = embeddings.logits(some)
-        normaliser = logits.logsumexp(1)
-        chosen = logits.gather(1, wanted[:, None])[:, 0]
-        unseen = logits.detach()[:, new].logsumexp(1)  # without a gradient, which there is none of if all are -inf
+        scores = model.prefix.softmax.scores(some, embeddings)
+        normaliser = scores.logsumexp(1)
+        chosen = scores.gather(1, wanted[:, None])[:, 0]
+        unseen = scores.detach()[:, new].logsumexp(1)  # without a gradient, which there is none of if all are -inf
         columns.append(torch.stack([chosen - normaliser, normaliser, unseen - normaliser]))
     log_prob, log_normaliser, log_new = torch.cat(columns, 1)
     if model.mixes_uniform and model.uniform < 1:

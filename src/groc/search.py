@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from groc import checkpoint
 from groc.commands.train import run as train
@@ -194,13 +193,13 @@ class Watch(Group):
         self.folder, self.is_hopeless = folder, is_hopeless
         self.seen, self.stops = 0, False
 
-    def average_gradients(self, parameters: Iterable[nn.Parameter], flag: bool) -> bool:
+    def any(self, flag: bool) -> bool:
         """Asked in each step whether to stop. The curve grows by a line an epoch."""
         metrics = self.folder / checkpoint.METRICS
         size = metrics.stat().st_size if metrics.exists() else 0
         if size != self.seen:
             self.seen, self.stops = size, self.is_hopeless(read_curve(self.folder))
-        return super().average_gradients(parameters, flag) or self.stops
+        return super().any(flag) or self.stops
 
 
 def read_curve(folder: Path) -> list[float]:

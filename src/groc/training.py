@@ -7,7 +7,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -22,12 +22,11 @@ from groc.config import Config
 from groc.corpus import Ids, Text
 from groc.errors import GrocError
 from groc.files import append_line
+from groc.graphs import Replayed
 from groc.model import LanguageModel
-from groc.nn import softmax
 from groc.nn.embeddings import Embeddings
-from groc.nn.prefix import Prefixes, State, detach
+from groc.nn.prefix import Prefixes, State
 from groc.nn.sampling import Sample, Sampler, sampled_loss
-from groc.nn.segments import Segments
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
@@ -73,18 +72,21 @@ class Trainer:
         self.shared = SharedEncoder(model, group, self.options.seed) if shares else None
         forms = self.shared.forms if self.shared else model.forms
         if not self.options.sample:
-            for lists in forms.modules():
-                if isinstance(lists, Segments):
-                    lists.transpose()  # before it is compiled
-        self.embed: Callable[[], Embeddings] = policy.compiled(lambda: model.embed_forms(forms))
+            forms.make_ready()  # before it is compiled
+        self.embed: Callable[[], Embeddings] = policy.compiled(lambda: _float32(model.embed_forms(forms)))
         self.frozen: Embeddings | None = None
+        """With sparse updates, the embeddings of the last full one."""
         counts, draws = model.vocabulary.counts, self.options.sample
         self.sampler = Sampler(counts, draws, policy.device) if draws else None
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""
-        self.state: State = self._fresh_state()
+        # What a step reads and writes stays in its place, so that steps can be recorded and replayed.
+        self.window = self.streams.new_zeros(self._longest_unroll + 1, self.streams.shape[1])
+        self.state: State = model.prefix.start(self.streams.shape[1])
         self.losses = torch.zeros(self.streams.shape[1], dtype=torch.float64, device=policy.device)
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
+        records = policy.graphs and group.size == 1 and not self.options.sample
+        self.launch: Callable[[Hashable, Callable[[], None]], None] = Replayed() if records else _at_once
         self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
         self.quiet = quiet or not group.leads
         self.stop = False
@@ -135,33 +137,44 @@ class Trainer:
         """One update of the weights. Nothing waits for the device, unless words are sampled."""
         position, options, length = self.position, self.options, len(self.streams) - 1
         unroll = min(self._unroll(), length - position.at)
-        window = self.streams[position.at : position.at + unroll + 1]
-        prefixes, state, losses = self._sampled(window) if self.sampler else self._full(window)
-        self.optimiser.zero_grad(set_to_none=True)
-        (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
-        self.stop = self.group.average_gradients(self.model.parameters(), self.stop)
+        full = self._is_full()
+        self.window[: unroll + 1].copy_(self.streams[position.at : position.at + unroll + 1])
         set_rate(self.optimiser, self._rate() * unroll / options.unroll)
-        self.update()
+        self.launch((unroll, full), lambda: self._work(unroll, full))
+        if self.averaged:
+            self.averaged.update()
 
-        self.state = detach(state)
+        self.stop = self.group.any(self.stop)
         position.at += unroll
         position.step += 1
         position.words += unroll * options.batch
-        self.losses += losses.detach().view(unroll, -1).sum(0, dtype=torch.float64)
+
+    def _work(self, unroll: int, full: bool) -> None:
+        """What the device does in a step: read the window, update weights, state and losses in place."""
+        window = self.window[: unroll + 1]
+        prefixes, state, losses = self._sampled(window) if self.sampler else self._full(window, full)
+        self.optimiser.zero_grad(set_to_none=True)
+        (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
+        self.group.average_gradients(self.model.parameters())
+        self.update()
+        with torch.no_grad():
+            for old, new in zip(self.state, state, strict=True):
+                for place, tensor in zip(old, new, strict=True):
+                    place.copy_(tensor)
+            self.losses += losses.view(unroll, -1).sum(0, dtype=torch.float64)
 
     def update(self) -> None:
         """Move the weights along their gradients."""
         if self.options.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.optimiser.step()
-        if self.averaged:
-            self.averaged.update()
 
-    def _full(self, window: Tensor) -> tuple[Prefixes, State, Tensor]:
+    def _full(self, window: Tensor, full: bool) -> tuple[Prefixes, State, Tensor]:
         """Prefixes and losses with all words in the softmax."""
-        embeddings = self._embeddings()
+        embeddings = self._embeddings(full)
         prefixes, state = self.model.read(embeddings, window[:-1], self.state)
-        return prefixes, state, softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, window[1:].flatten())
+        losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, window[1:].flatten())
+        return prefixes, state, losses
 
     def _sampled(self, window: Tensor) -> tuple[Prefixes, State, Tensor]:
         """The same with the window's own words and a sample of the others; no other word is encoded."""
@@ -173,16 +186,24 @@ class Trainer:
         losses = sampled_loss(prefixes.dropped.flatten(0, 1), embeddings, places[1:].flatten(), sample)
         return prefixes, state, losses
 
-    def _embeddings(self) -> Embeddings:
-        """Of the whole vocabulary; with sparse updates, most of the time those of the last full update."""
+    def _is_full(self) -> bool:
+        """Whether this step encodes the words; with sparse updates only some do."""
         p = self.options.full_updates
-        if p == 1:
-            return self.encode()
-        if self.frozen is None or torch.rand((), generator=self.draws) < p:
-            full = self.encode()
-            self.frozen = Embeddings(full.input.detach(), full.output.detach(), full.bias.detach())
-            return full
-        return self.frozen
+        return p == 1 or self.frozen is None or bool(torch.rand((), generator=self.draws) < p)
+
+    def _embeddings(self, full: bool) -> Embeddings:
+        """Of the whole vocabulary, as they are now or as they were at the last full update."""
+        if not full:
+            assert self.frozen is not None
+            return self.frozen
+        embeddings = self.encode()
+        if self.options.full_updates < 1:
+            if self.frozen is None:
+                self.frozen = embeddings.mapped(torch.empty_like)
+            with torch.no_grad():
+                for name, place in vars(self.frozen).items():
+                    place.copy_(getattr(embeddings, name))
+        return embeddings
 
     def encode(self) -> Embeddings:
         """E^in, E^out and b of all words."""
@@ -190,7 +211,7 @@ class Trainer:
 
     def _encode(self) -> Embeddings:
         with self.policy.autocast():
-            return _float32(self.embed())
+            return self.embed()
 
     def encode_sample(self, sample: Sample) -> Embeddings:
         """E^in, E^out and b of the words of a sample."""
@@ -210,7 +231,13 @@ class Trainer:
         if not self.options.random_unroll:
             return base
         mean = base if torch.rand((), generator=self.draws) < 0.95 else base / 2
-        return max(5, round(mean + 5 * float(torch.randn((), generator=self.draws))))
+        length = mean + 5 * float(torch.randn((), generator=self.draws))
+        # In fives: a few lengths come again and again, each a step to be recorded.
+        return min(max(5, 5 * round(length / 5)), self._longest_unroll)
+
+    @property
+    def _longest_unroll(self) -> int:
+        return self.options.unroll + (20 if self.options.random_unroll else 0)
 
     def _rate(self) -> float:
         position, options = self.position, self.options
@@ -259,7 +286,9 @@ class Trainer:
         self.schedule.observe(gained)
         position.at, position.words = 0, 0
         self.losses.zero_()
-        self.state = self._fresh_state()
+        for layer in self.state:
+            for tensor in layer:
+                tensor.zero_()
         if self.group.leads:
             if gained:
                 self._save_best()
@@ -289,9 +318,6 @@ class Trainer:
         """Score the valid text with the weights of the moment."""
         with self.model.using(self.valid_vocabulary, self.valid_forms):
             return score(self.model, self.valid_ids, streams=streams, progress=progress)
-
-    def _fresh_state(self) -> State:
-        return self.model.prefix.start(self.streams.shape[1])
 
     # --- saving and resuming --------------------------------------------------------------------------------------
 
@@ -336,6 +362,10 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _at_once(kind: Hashable, work: Callable[[], None]) -> None:  # noqa: ARG001
+    work()
 
 
 def _float32(embeddings: Embeddings) -> Embeddings:

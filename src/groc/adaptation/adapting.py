@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from groc import checkpoint
+from groc.adaptation.online import Online
+from groc.adaptation.reading import score_texts
 from groc.compute import Group, choose
 from groc.config import Config
 from groc.corpus import Corpus, Text
@@ -20,13 +22,14 @@ from groc.nn.input import AdaptiveInput
 from groc.progress import Progress
 from groc.report import perplexity
 from groc.running import check_folder, train_model
-from groc.scoring import score
 from groc.text_statistics import texts_of
 from groc.training import Trainer
 from groc.vocabulary import Vocabulary
 
 RATE = 0.5
 """The learning rate, as a share of the one that the model was trained with: what it knows should not be washed away."""
+WARMUP = 50
+"""Steps over which the rate rises, at most: a new domain may have few in all."""
 POINTS = 4
 """The valid text is read so many times an epoch, for a curve that shows how few updates a domain takes."""
 MAY_CHANGE = ("name", "training.", "compute.")
@@ -71,6 +74,7 @@ def adapted_settings(source: Config, corpus: str, epochs: int, changes: Mapping[
             "corpus": corpus,
             "training.epochs": epochs,
             "training.rate": RATE * source.training.rate,
+            "training.warmup": min(source.training.warmup, WARMUP),
             **changes,
         }
     )
@@ -130,17 +134,18 @@ def compare(
 ) -> list[dict[str, Any]]:
     """What both models make of texts, all in the same vocabulary: all words that the adapted model was trained on, and
     the text's. New words are those that the original was not trained on."""
+    losses = {}
+    for when, model in (("before", original), ("after", adapted)):
+        progress = Progress(f"reading texts, {when}", max(map(len, texts.values())), shown=not quiet)
+        found = score_texts(model, list(texts.values()), [{"": Online()}] * len(texts), adapted.trained, progress)
+        losses[when] = [-scores[""].log_prob for _, scores in found]
+        progress.close()
     rows = []
-    for name, text in texts.items():
-        vocabulary = adapted.trained.union(text.types)
+    for number, (name, text) in enumerate(texts.items()):
         new = np.array([word not in original.trained.seen for word in text.types])[text.codes]
         row: dict[str, Any] = {"text": name, "tokens": len(text), "new_share": float(new.mean())}
-        for when, model in (("before", original), ("after", adapted)):
-            model = model.copy()
-            model.set_vocabulary(vocabulary)
-            progress = Progress(f"{name} text, {when}", len(text), shown=not quiet)
-            loss = -score(model, text.ids(vocabulary), progress=progress).log_prob
-            progress.close()
+        for when, of_texts in losses.items():
+            loss = of_texts[number]
             row[when] = {
                 "perplexity": perplexity(loss.mean()),
                 "loss": float(loss.mean()),

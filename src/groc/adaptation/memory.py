@@ -14,6 +14,7 @@ from torch import Tensor
 
 from groc.errors import GrocError
 from groc.model import LanguageModel
+from groc.nn.softmax import Mixture
 from groc.report import table
 from groc.scoring import LOGITS, Correction, Scores, Segment, new_words
 
@@ -39,6 +40,8 @@ class WordMemory:
     ) -> None:
         if not model.is_open:
             raise GrocError("A closed model has no vectors of new words to blend: use a cache.")
+        if isinstance(model.prefix.softmax, Mixture):
+            raise GrocError("A word of a mixture of softmaxes has no one vector to blend: use a cache.")
         if not scale >= 0 or not patience > 0:
             raise GrocError(
                 f"The memory's scale is 0 or more and its patience above 0, not {scale:g} and {patience:g}."

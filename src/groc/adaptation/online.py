@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -79,6 +79,19 @@ class CacheSettings:
         assert full.alpha is not None
         return Joined(cache, full.alpha)
 
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> CacheSettings:
+        """From what a record says of it."""
+        return cls(
+            facts["kind"],
+            facts.get("lambda"),
+            facts.get("theta"),
+            facts.get("size"),
+            "alpha" in facts,
+            facts.get("alpha"),
+            facts.get("neighbours") == "faiss",
+        )
+
     def facts(self) -> dict[str, Any]:
         """What a record says of it."""
         full = self.filled()
@@ -116,6 +129,10 @@ class Online:
         corrections += [cache.build() for cache in self.caches]
         return Chain(*corrections) if corrections else None
 
+    def reader(self, model: LanguageModel) -> Correction | None:
+        """The same behind the memory of new words, if there is one."""
+        return WordMemory(model, then=self.correction()) if self.memory else self.correction()
+
     def score(
         self,
         model: LanguageModel,
@@ -142,6 +159,18 @@ class Online:
             if self.dynamic is None:
                 return score(model, ids, correction=correction, progress=progress)
             return score_dynamically(model, ids, self.dynamic, sizes=sizes, correction=correction, progress=progress)
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any], uniform: float | None = None) -> Online:
+        """From what a record says of it."""
+        dynamic = facts["dynamic"] and {key: value for key, value in facts["dynamic"].items() if key != "measured"}
+        return cls(
+            uniform,
+            Dynamic(**dynamic) if dynamic else None,
+            facts["new_words"],
+            tuple(CacheSettings.of(cache) for cache in facts["caches"]),
+            facts["memory"],
+        )
 
     def facts(self, measured: bool = False) -> dict[str, Any]:
         """What a record says of it; `measured` says whether the sizes of gradients were."""

@@ -96,7 +96,7 @@ def _heldout(parser: argparse.ArgumentParser) -> None:
     def run_score(options: argparse.Namespace) -> None:
         from groc.commands.heldout import score
 
-        score(options.model, options.folder, options.device, options.seed, options.json)
+        score(options.model, options.folder, options.device, options.seed, options.record, options.json)
 
     def run_all(options: argparse.Namespace) -> None:
         from groc.commands.heldout import whole
@@ -123,6 +123,7 @@ def _heldout(parser: argparse.ArgumentParser) -> None:
     score.add_argument("model", metavar="RUN", help="a folder that groc train wrote, its corpus being DIR")
     score.add_argument("folder", metavar="DIR", help="a folder that groc heldout prepare wrote")
     score.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
+    score.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
     score.set_defaults(run=run_score)
     whole = actions.add_parser(
         "run",

@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             dynamic=Dynamic(*of_dynamic[:2], options.every or 20, options.prefix_only) if options.dynamic else None,
             gradients=options.gradients,
             tune=options.tune,
+            without=options.without,
+            first=options.first,
         )
 
     parser.add_argument("model", metavar="RUN", help="a folder that groc train wrote")
@@ -43,7 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="train|union|FILE",
         help="the words among which the model chooses: those of training, those and the text's (default), or a list",
     )
+    parser.add_argument("--first", type=int, metavar="N", help="score the first N tokens of the text alone")
     add_glossary(parser)
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        choices=("relations", "definitions"),
+        help="tell an open model nothing of these of words that training did not have (repeatable)",
+    )
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
     parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
     parser.add_argument("--json", action="store_true", help="print the result for a program")

@@ -28,7 +28,7 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results", default="results", metavar="DIR", help="the records of runs (default: results)")
     parser.add_argument("--figure", metavar="FILE", help="draw it into FILE.png, where the table has a figure")
     parser.add_argument("--run", dest="run_missing", action="store_true", help="train and evaluate what is missing")
-    parser.add_argument("--corpus-root", metavar="DIR", help="for --run: the folder with the corpora penn, wikitext-2")
+    parser.add_argument("--corpus-root", metavar="DIR", help="for --run: the folder with the corpora")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="for --run: where run folders go (default: runs)")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="for --run: train with seeds 1 to N")
     for key in ("dataset", "model"):
@@ -37,7 +37,7 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar="NAME",
-            help=f"for --run: only this {key} (repeatable)",
+            help=f"for --run: only this {'dataset or domain' if key == 'dataset' else key} (repeatable)",
         )
     _json(parser)
     parser.set_defaults(run=run, takes_settings=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from groc import checkpoint
 from groc.adaptation.dynamic import Dynamic, Sizes, gradient_sizes
 from groc.adaptation.memory import by_occurrence
 from groc.adaptation.memory import describe as describe_occurrences
 from groc.adaptation.online import CacheSettings, Online
+from groc.adaptation.telling import telling_less
 from groc.adaptation.tuning import tune as tune_online
 from groc.compute import choose
 from groc.config import Compute
@@ -22,6 +26,8 @@ from groc.progress import Progress
 from groc.report import describe, summarise, to_json
 from groc.results import RESULT, add_evaluation
 from groc.vocabulary import Vocabulary
+
+PROTOCOL = "strict: one stream, state carried, every token"
 
 
 def evaluate(
@@ -41,14 +47,20 @@ def evaluate(
     dynamic: Dynamic | None = None,
     gradients: str | None = None,
     tune: str | None = None,
+    without: Sequence[str] = (),
+    first: int | None = None,
 ) -> None:
     """`caches` are the fields of `CacheSettings`; `gradients` and `tune` are corpora. None is what is not given."""
+    if first is not None and first < 1:
+        raise GrocError(f"--first is a number of tokens, 1 or more, not {first}.")
     settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
     online = Online(uniform, dynamic, new_words, settings, memory)
     loaded = checkpoint.load(run, choose(Compute(device=device)).device)
     model, text = loaded.model, text_of(corpus, split)
     if glossary is not None:
         model.add_words(Glossary.read(glossary))
+    if without:
+        model = telling_less(model, without)
     sizes = measure(model, gradients, dynamic) if gradients is not None and dynamic is not None else None
     tables, tuned_on = {}, ""
     if tune is not None:
@@ -56,26 +68,27 @@ def evaluate(
         tuned = tune_online(model, valid.ids(set_words(model, valid, vocabulary)), online, sizes=sizes)
         online, tables, tuned_on = tuned.online, tuned.tables, valid.name
     words = set_words(model, text, vocabulary)
-    progress = Progress(f"scoring {text.name}", len(text))
-    scores = online.score(model, text.ids(words), sizes=sizes, progress=progress)
+    ids = text.ids(words)[:first]
+    progress = Progress(f"scoring {text.name}", len(ids))
+    scores = online.score(model, ids, sizes=sizes, progress=progress)
     progress.close()
-    summary = summarise(scores)
-    spread = 1 - model.uniform if online.uniform is None else online.uniform
-    summary |= {
+    codes = text.codes[:first]
+    summary = summarise(scores) | {
         "run": run,
         "text": text.name,
         "vocabulary_kind": vocabulary,
         "glossary": glossary or "",
         # By the words of the text, whatever they were read as.
-        "oov_share": text.outside(model.trained.seen) / len(text),
-        "read_as_unk": text.outside(words),
+        "oov_share": float(_outside(text, model.trained.seen)[codes].mean()),
+        "read_as_unk": int(_outside(text, words)[codes].sum()),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
-        "uniform_mixed_in": spread if model.mixes_uniform else 0.0,
-        **online.facts(sizes is not None),
+        **circumstances_of(model, online, sizes is not None),
+        "without": sorted(without),
+        "first": first if first is not None and first < len(text) else None,
         "new_by_occurrence": by_occurrence(scores),
         "tuned_on": tuned_on,
         "tuning": tables,
-        "protocol": "strict: one stream, state carried, every token",
+        "protocol": PROTOCOL,
     }
     if record:
         add_evaluation(Path(run) / RESULT, summary)
@@ -91,7 +104,7 @@ def evaluate(
     if summary["lexicon_warning"]:
         print(f"\n{summary['lexicon_warning']}")
     if summary["read_as_unk"]:
-        share = summary["read_as_unk"] / len(text)
+        share = summary["read_as_unk"] / len(ids)
         print(
             f"\n{summary['read_as_unk']:,} tokens ({share:.1%}) are not in the vocabulary: they "
             "were read and scored as <unk>, so this perplexity is no match for one over more words."
@@ -101,6 +114,17 @@ def evaluate(
             f"\nThe model has no parameters for the words it never saw: {100 * summary['uniform_mixed_in']:g}% of the "
             "probability is spread evenly over the vocabulary."
         )
+
+
+def circumstances_of(model: LanguageModel, online: Online, measured: bool = False) -> dict[str, Any]:
+    """With what a model read a text, for its record."""
+    spread = 1 - model.uniform if online.uniform is None else online.uniform
+    return {"uniform_mixed_in": spread if model.mixes_uniform else 0.0, **online.facts(measured)}
+
+
+def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
+    """Which words of a text are not among others."""
+    return np.array([word not in words for word in text.types])
 
 
 def text_of(corpus: str, split: str) -> Text:

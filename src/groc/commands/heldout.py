@@ -9,7 +9,7 @@ from pathlib import Path
 
 from groc import checkpoint
 from groc.adaptation.conditions import describe, score_held_out
-from groc.adaptation.heldout import Choice, HeldOut, hold_out
+from groc.adaptation.heldout import LINES, Choice, HeldOut, hold_out
 from groc.building import build_lexicon
 from groc.commands.train import run as train
 from groc.compute import Group, choose
@@ -18,6 +18,7 @@ from groc.corpus import Corpus
 from groc.forms import FormsCompiler
 from groc.recipe import load_recipe
 from groc.report import to_json
+from groc.results import HELD_OUT, RESULT, add_evaluation
 
 TEXT, RUN = "text", "run"
 
@@ -37,12 +38,14 @@ def prepare(corpus: str, out: str, choice: Choice, lexicon: str, rules: str, as_
     )
 
 
-def score(run: str, folder: str, device: str, seed: int, as_json: bool) -> None:
+def score(run: str, folder: str, device: str, seed: int, record: bool, as_json: bool) -> None:
     """Score the held-out words with a model that was trained without them."""
     loaded = checkpoint.load(run, choose(Compute(device=device)).device)
     if loaded.warning:
         print(loaded.warning, file=sys.stderr)
     figures = score_held_out(loaded.model, HeldOut.read(Path(folder)), seed)
+    if record:
+        add_evaluation(Path(run) / RESULT, {"text": str(Path(folder) / LINES), "vocabulary_kind": HELD_OUT, **figures})
     print(to_json({"run": run, "folder": folder, **figures}) if as_json else f"{run}\n{describe(figures)}")
 
 
@@ -62,7 +65,7 @@ def whole(
     if not resume:
         hold_out(Corpus(corpus), text, _compiler(config), choice)
     train(config, folder, resume, Group())
-    score(str(folder), str(text), config.compute.device, choice.seed, as_json)
+    score(str(folder), str(text), config.compute.device, choice.seed, record=True, as_json=as_json)
 
 
 def _compiler(config: Config) -> FormsCompiler:

@@ -13,6 +13,9 @@ from groc.paper.table import Table
 from groc.report import table as markdown
 from groc.report import to_json
 
+OPEN = ("cross-domain", "domains", "held-out")
+"""Tables with an open vocabulary that can be run."""
+
 
 def paper(
     name: str | None,
@@ -36,17 +39,15 @@ def paper(
     table = TABLES[name]
     if run:
         if not corpora:
-            raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora penn and wikitext-2.")
-        from groc.paper.running import run_missing
+            raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")
+        if name in OPEN:
+            from groc.paper.opening import run_open
+            from groc.paper.place import Place
 
-        cells = [
-            cell
-            for cell in table.cells
-            if cell.job and all(not names or cell.keys.get(key) in names for key, names in only.items())
-        ]
-        if not cells:
-            raise GrocError(f"groc paper {name} has no such cells to run: leave out --dataset and --model to see all.")
-        run_missing(table, cells, Path(results), Path(corpora), Path(runs), seeds, settings)
+            place = Place(Path(results), Path(corpora), Path(runs))
+            run_open(name, place, only["dataset"], only["model"], seeds, settings)
+        else:
+            _run_cells(table, Path(results), Path(corpora), Path(runs), seeds, only, settings)
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
     found = Results(Path(results))
@@ -57,6 +58,29 @@ def paper(
         print(to_json({"table": name, "title": table.title, "paper": table.place, "rows": rows}))
     else:
         print(f"{table.title} ({table.place} of the paper)\n\n{table.markdown(rows)}")
+
+
+def _run_cells(
+    table: Table,
+    results: Path,
+    corpora: Path,
+    runs: Path,
+    seeds: int,
+    only: Mapping[str, Sequence[str]],
+    settings: Sequence[str],
+) -> None:
+    from groc.paper.running import run_missing
+
+    cells = [
+        cell
+        for cell in table.cells
+        if cell.job and all(not names or cell.keys.get(key) in names for key, names in only.items())
+    ]
+    if not cells:
+        raise GrocError(
+            f"groc paper {table.name} has no such cells to run: leave out --dataset and --model to see all."
+        )
+    run_missing(table, cells, results, corpora, runs, seeds, settings)
 
 
 def _list(results: Results, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Dropout with one mask along a dimension, as variational dropout needs it."""
+"""Dropout with a mask that places share: positions of a sequence, words of a table, occurrences of a word."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ class SharedDropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        if not 0 <= rate < 1:
-            raise GrocError(f"A dropout rate lies between 0 and 1 (1 excluded), not at {rate}.")
-        self.rate = rate
+        self.rate = _checked(rate)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.rate == 0:
@@ -28,3 +26,28 @@ class SharedDropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
+
+
+class WordDropout(nn.Module):
+    """Dropout of whole words: in a training step a word is left out wherever it stands, or nowhere (Gal and Ghahramani
+    2016)."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = _checked(rate)
+
+    def forward(self, x: Tensor, ids: Tensor, words: int) -> Tensor:
+        """The vectors of words by their ids, all of which are below `words`. Shape: [..., d], [...] -> [..., d]"""
+        if not self.training or self.rate == 0:
+            return x
+        kept = x.new_empty(words).bernoulli_(1 - self.rate).div_(1 - self.rate)
+        return x * kept[ids][..., None]
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"
+
+
+def _checked(rate: float) -> float:
+    if not 0 <= rate < 1:
+        raise GrocError(f"A dropout rate lies between 0 and 1 (1 excluded), not at {rate}.")
+    return rate

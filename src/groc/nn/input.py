@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from groc.nn.aligned import linear
 from groc.nn.dropout import SharedDropout
-from groc.nn.segments import Segments
-from groc.nn.surface import Features, Surface
+from groc.nn.segments import Picks, Segments
+from groc.nn.surface import Characters, Features, Surface
 
 
 class PreparedForms(nn.Module):
@@ -36,8 +36,32 @@ class PreparedForms(nn.Module):
         self.strings = strings
         self.relations = relations
         self.definition = definition
+        self._context: Segments | None = None
         self.register_buffer("rows", rows, persistent=False)
         self.register_buffer("unscored", unscored, persistent=False)
+
+    def make_ready(self) -> None:
+        """Make now what is else made when the first gradient is asked for."""
+        if isinstance(self.strings, Characters):
+            self.strings.by_length()
+        if self.strings is not None:
+            self._lists_of_context()
+        for lists in list(self.modules()):
+            if isinstance(lists, Segments | Picks):
+                lists.transposed()
+
+    def context(self, strings: Tensor) -> tuple[Tensor, Tensor]:
+        """The means of each word's related words and of its definition. Shape: [S, k] -> [V, k] twice"""
+        both = self._lists_of_context()(strings)
+        return both[: self.words], both[self.words :]
+
+    def _lists_of_context(self) -> Segments:
+        """Relations and definitions behind each other, since one large sum is faster than two small ones."""
+        if self._context is None:
+            assert self.relations is not None
+            assert self.definition is not None
+            self._context = self.relations.followed_by(self.definition)
+        return self._context
 
     def take(self, which: Tensor) -> PreparedForms:
         """The forms of some of the words (ids in rising order), with no string that none of them needs."""
@@ -168,10 +192,10 @@ class GroundedInput(nn.Module):
         assert forms.relations is not None
         assert forms.definition is not None
         strings = self.surface.reduced(forms.strings)  # [S, k]
-        parts = [strings[: forms.words], forms.relations(strings), forms.definition(strings)]
+        parts = [strings[: forms.words], *forms.context(strings)]
         parts = self.forms_dropout(parts, forms)
         weight, basis = self.combination.weight, self.surface.basis
         if basis is not None:  # all that follows is linear: project the three blocks of the weight, not the words
-            weight = torch.cat([block @ basis for block in weight.chunk(3, 1)], 1)  # [d, 3k]
-        out: Tensor = self.dropout(F.linear(torch.cat(parts, -1), weight))  # [V, d]
+            weight = (weight.view(-1, len(basis)) @ basis).view(len(weight), -1)  # [d, 3k]
+        out: Tensor = self.dropout(linear(torch.cat(parts, -1), weight))  # [V, d]
         return out

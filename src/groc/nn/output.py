@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,13 +27,22 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 class BiasTable(WordTable):
-    """A bias a word, starting at zero. A word without a row gets the mean bias."""
+    """A bias a word, starting at zero unless it is calibrated. A word without a row gets the mean bias."""
 
     def __init__(self, words: int) -> None:
         super().__init__(words, 1, 0.0)
 
     def forward(self, forms: PreparedForms) -> Tensor:
         return super().forward(forms)[:, 0]
+
+    @torch.no_grad()
+    def calibrate(self, counts: npt.NDArray[np.int64]) -> None:
+        """Start at log((count + 1) / total), so that prediction starts from the words' frequencies in training.
+
+        With the mean taken off, which changes no probability: rows that are grown later start at 0, and so at the mean.
+        """
+        logs = torch.from_numpy(counts + 1).double().log()
+        self.weight.copy_((logs - logs.mean())[:, None])
 
 
 class Lookup(nn.Module):

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from groc.nn.dropout import SharedDropout
+from groc.nn.dropout import SharedDropout, WordDropout
+from groc.nn.softmax import Softmax
 
-State = tuple[tuple[Tensor, Tensor], ...]
-"""Hidden and cell state of each layer, each [1, B, size]."""
+LayerState = tuple[Tensor, Tensor]
+"""Hidden and cell state of a layer, each [1, B, size]."""
+State = tuple[LayerState, ...]
+"""Of each layer."""
 
 
 class Prefixes(NamedTuple):
@@ -22,27 +26,61 @@ class Prefixes(NamedTuple):
 
 
 class PrefixNetwork(nn.Module):
-    """LSTM layers d -> hidden -> ... -> d with variational dropout before, between and behind them."""
+    """LSTM layers d -> hidden -> ... -> d with variational dropout before, between and behind them.
+
+    Two more kinds of dropout are those of AWD-LSTM (Merity et al. 2018): of the weights from a hidden state to the next
+    one, and of whole words, which belongs to whoever picks the words' vectors (`word_dropout`).
+    """
 
     def __init__(
-        self, dim: int, hidden: int, layers: int, input_dropout: float, hidden_dropout: float, output_dropout: float
+        self,
+        dim: int,
+        hidden: int,
+        layers: int,
+        input_dropout: float,
+        hidden_dropout: float,
+        output_dropout: float,
+        weight_dropout: float = 0.0,
+        word_dropout: float = 0.0,
+        softmax: Softmax | None = None,
     ) -> None:
         super().__init__()
         sizes = [dim, *[hidden] * (layers - 1), dim]
         self.layers = nn.ModuleList(nn.LSTM(size, after) for size, after in pairwise(sizes))
         rates = [input_dropout, *[hidden_dropout] * (layers - 1), output_dropout]
         self.dropouts = nn.ModuleList(SharedDropout(rate) for rate in rates)
+        self.weight_dropout = nn.Dropout(weight_dropout)
+        self.word_dropout = WordDropout(word_dropout)
+        self.softmax = softmax or Softmax()
+        """How its outputs predict words. It is here since it learns as the network does, and belongs to no word."""
 
     def forward(self, embedded: Tensor, state: State) -> tuple[Prefixes, State]:
         """Shape: [T, B, d] -> [T, B, d]"""
         x = self.dropouts[0](embedded)
         raw = x
         after = []
-        for layer, dropout, (hidden, cell) in zip(self.layers, self.dropouts[1:], state, strict=True):
-            raw, layer_state = layer(x, (hidden, cell))
+        for layer, dropout, before in zip(self.layers, self.dropouts[1:], state, strict=True):
+            raw, layer_state = self._run(layer, x, before)
             after.append(layer_state)
             x = dropout(raw)
         return Prefixes(x, raw), tuple(after)
+
+    def _run(self, layer: nn.Module, x: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
+        """One layer, in training with some of its hidden-to-hidden weights left out, the same ones at all positions."""
+        assert isinstance(layer, nn.LSTM)
+        # Not `layer.training`: dynamic evaluation sets that for the sake of gradients, and wants no dropout.
+        if not self.weight_dropout.training or not self.weight_dropout.p:
+            return layer(x, state)  # type: ignore[no-any-return]
+        dropped = self.weight_dropout(layer.weight_hh_l0)
+        weights = [layer.weight_ih_l0, dropped, layer.bias_ih_l0, layer.bias_hh_l0]
+        # In one piece and in cuDNN's order: else it gathers them itself at every call, and warns.
+        pieces = torch.split(torch.cat([weight.flatten() for weight in weights]), [w.numel() for w in weights])
+        packed = [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
+        out, hidden, cell = torch.lstm(
+            x, state, packed, has_biases=True, num_layers=1, dropout=0.0, train=True, bidirectional=False,
+            batch_first=False,
+        )  # fmt: skip
+        return out, (hidden, cell)
 
     def start(self, batch: int) -> State:
         """The state before any word: zeros."""

@@ -14,6 +14,44 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+LONGEST = 128
+"""Rows that are added up one after the other. A row that is in thousands of lists would else hold up a GPU."""
+
+
+class Transposed(nn.Module):
+    """For each row the places where it is picked, as lists that may be cut into pieces."""
+
+    index: Tensor
+    offsets: Tensor
+    pieces: Tensor | None
+
+    def __init__(self, index: Tensor, places: Tensor, rows: int) -> None:
+        """Row `index[i]` is picked at `places[i]`."""
+        super().__init__()
+        counts = torch.bincount(index, minlength=rows)
+        offsets, pieces = _cut(counts)
+        self.register_buffer("index", places[index.argsort(stable=True)], persistent=False)
+        self.register_buffer("offsets", offsets.to(index.dtype), persistent=False)
+        self.register_buffer("pieces", None if pieces is None else pieces.to(index.dtype), persistent=False)
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self.index, self.offsets, self.pieces
+
+
+def _cut(counts: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Lists of these lengths, one behind the other, cut into pieces: where each piece begins, and which piece is the
+    first of each list (None where every list is one piece)."""
+    ends = counts.cumsum(0)
+    if int(counts.max()) <= LONGEST:
+        return F.pad(ends, (1, 0)), None
+    pieces = (counts + LONGEST - 1) // LONGEST
+    first = F.pad(pieces.cumsum(0), (1, 0))
+    total = int(first[-1])
+    lists = torch.arange(len(counts), device=counts.device).repeat_interleave(pieces, output_size=total)
+    begins = (ends - counts)[lists] + LONGEST * (torch.arange(total, device=counts.device) - first[lists])
+    return torch.cat([begins, ends[-1:]]), first
+
 
 class Segments(nn.Module):
     """For each list of row numbers the scaled sum of those rows of a matrix. An empty list gives zeros.
@@ -24,21 +62,15 @@ class Segments(nn.Module):
     index: Tensor
     offsets: Tensor
     scale: Tensor
-    transposed_index: Tensor | None
-    transposed_offsets: Tensor | None
 
     def __init__(self, index: Tensor, offsets: Tensor, scale: Tensor, rows: int) -> None:
         """List i is `index[offsets[i]:offsets[i+1]]`, row numbers below `rows`; its sum is multiplied by scale[i]."""
         super().__init__()
         self.rows = rows
-        for name, tensor in (
-            ("index", index),
-            ("offsets", offsets),
-            ("scale", scale),
-            ("transposed_index", None),
-            ("transposed_offsets", None),
-        ):
-            self.register_buffer(name, tensor, persistent=False)
+        self.register_buffer("index", index, persistent=False)
+        self.register_buffer("offsets", offsets, persistent=False)
+        self.register_buffer("scale", scale, persistent=False)
+        self._transposed: Transposed | None = None
 
     @classmethod
     def of(
@@ -65,39 +97,84 @@ class Segments(nn.Module):
         """Some of the lists over the same rows."""
         return Segments(*self.lists(which), self.scale[which], self.rows)
 
-    def transpose(self) -> None:
-        """Make the transposed lists, for each row the lists that it is in, unless they are there."""
-        if self.transposed_index is not None:
-            return
-        lists = torch.arange(len(self.offsets) - 1, dtype=self.index.dtype, device=self.index.device)
-        lists = lists.repeat_interleave(self.offsets.diff(), output_size=len(self.index))
-        ends = F.pad(torch.bincount(self.index, minlength=self.rows).cumsum(0), (1, 0))
-        self.transposed_index = lists[self.index.argsort(stable=True)]
-        self.transposed_offsets = ends.to(self.offsets.dtype)
+    def followed_by(self, other: Segments) -> Segments:
+        """These lists and then others over the same rows."""
+        offsets = torch.cat([self.offsets[:-1], self.offsets[-1] + other.offsets])
+        return Segments(torch.cat([self.index, other.index]), offsets, torch.cat([self.scale, other.scale]), self.rows)
+
+    def transposed(self) -> Transposed:
+        """The transposed lists, made when they are first asked for."""
+        if self._transposed is None:
+            lists = torch.arange(len(self.offsets) - 1, dtype=self.index.dtype, device=self.index.device)
+            lists = lists.repeat_interleave(self.offsets.diff(), output_size=len(self.index))
+            self._transposed = Transposed(self.index, lists, self.rows)
+        return self._transposed
 
     def forward(self, rows: Tensor) -> Tensor:
         sums: Tensor  # [lists, d]
         if torch.is_grad_enabled() and rows.requires_grad:
-            self.transpose()
-            lists = self.index, self.offsets, self.transposed_index, self.transposed_offsets
-            sums = _SegmentSum.apply(rows, *lists)  # type: ignore[no-untyped-call]
+            transposed = self.transposed().tensors
+            sums = _SegmentSum.apply(rows, self.index, self.offsets, *transposed)  # type: ignore[no-untyped-call]
         else:
             sums = _sums(rows, self.index, self.offsets)
         return sums * self.scale.to(sums.dtype)[:, None]
 
 
+class Picks(nn.Module):
+    """Rows of a matrix by their numbers, as indexing gives them. Shape: [rows, d] -> [places, d]"""
+
+    index: Tensor
+
+    def __init__(self, index: Tensor, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+        self.register_buffer("index", index, persistent=False)
+        self._transposed: Transposed | None = None
+
+    def transposed(self) -> Transposed:
+        if self._transposed is None:
+            places = torch.arange(len(self.index), dtype=self.index.dtype, device=self.index.device)
+            self._transposed = Transposed(self.index, places, self.rows)
+        return self._transposed
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and rows.requires_grad:
+            transposed = self.transposed().tensors
+            picked: Tensor = _SegmentSum.apply(rows, self.index, None, *transposed)  # type: ignore[no-untyped-call]
+            return picked
+        return _sums(rows, self.index, None)
+
+
 class _SegmentSum(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, index: Tensor, offsets: Tensor, transposed_index: Tensor, transposed_offsets: Tensor
+        ctx: Any,
+        rows: Tensor,
+        index: Tensor,
+        offsets: Tensor | None,
+        transposed_index: Tensor,
+        transposed_offsets: Tensor,
+        pieces: Tensor | None,
     ) -> Tensor:
-        ctx.save_for_backward(transposed_index, transposed_offsets)
+        ctx.save_for_backward(transposed_index, transposed_offsets, pieces)
         return _sums(rows, index, offsets)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None]:
-        return _sums(gradients[0].contiguous(), *ctx.saved_tensors), None, None, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+        index, offsets, pieces = ctx.saved_tensors
+        sums = _sums(gradients[0].contiguous(), index, offsets)
+        if pieces is not None:
+            sums = _sums(sums, torch.arange(len(sums), dtype=index.dtype, device=index.device), pieces)
+        return sums, None, None, None, None, None
 
 
-def _sums(rows: Tensor, index: Tensor, offsets: Tensor) -> Tensor:
+def _sums(rows: Tensor, index: Tensor, offsets: Tensor | None) -> Tensor:
+    """The sum of each list; of lists that have one row each, where there are no offsets."""
+    if offsets is None:
+        return F.embedding(index, rows)
+    if rows.is_cuda and len(offsets) > 1:
+        from groc.nn.triton_sums import list_sums
+
+        sums: Tensor = list_sums(rows, index, offsets)
+        return sums
     return F.embedding_bag(index, rows, offsets, mode="sum", include_last_offset=True)

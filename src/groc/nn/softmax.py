@@ -1,17 +1,81 @@
-"""From prefix states and output embeddings to log-probabilities."""
+"""From prefix states and output embeddings to log-probabilities: by one softmax, or by a mixture of several."""
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import Protocol
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-
-from groc.nn.embeddings import WordVectors
+from torch import Tensor, nn
 
 
-def loss(prefixes: Tensor, embeddings: WordVectors, targets: Tensor) -> Tensor:
-    """-log p(target | prefix) of each. Shape: [N, d], [N] -> [N]"""
+class Logits(Protocol):
+    """All that a softmax needs of a word list (see `WordVectors`)."""
+
+    def logits(self, prefixes: Tensor) -> Tensor:
+        """The score of every word behind each prefix. Shape: [N, d] -> [N, V]"""
+        ...
+
+
+def loss(prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
+    """-log p(target | prefix) of each, by one softmax. Shape: [N, d], [N] -> [N]"""
     return F.cross_entropy(embeddings.logits(prefixes), targets, reduction="none")
+
+
+class Softmax(nn.Module):
+    """p = softmax(E^out h + b)."""
+
+    def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
+        """-log p(target | prefix) of each. Shape: [N, d], [N] -> [N]"""
+        return loss(prefixes, embeddings, targets)
+
+    def scores(self, prefixes: Tensor, embeddings: Logits) -> Tensor:
+        """A score of every word behind each prefix, of which the softmax is p. Shape: [N, d] -> [N, V]"""
+        return embeddings.logits(prefixes)
+
+
+class Mixture(Softmax):
+    """p = sum over k of pi_k(h) softmax(E^out tanh(W_k h + a_k) + b) (Yang et al. 2018).
+
+    All softmaxes have the same words, so that nothing here depends on the vocabulary. They are taken one after the
+    other: without gradients, no more is held at once than for one of them.
+    """
+
+    def __init__(self, dim: int, softmaxes: int, dropout: float) -> None:
+        super().__init__()
+        self.weights = nn.Linear(dim, softmaxes, bias=False)
+        self.maps = nn.ModuleList(nn.Linear(dim, dim) for _ in range(softmaxes))
+        self.dropout = nn.Dropout(dropout)
+
+    def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
+        losses = [loss(self._view(each, prefixes), embeddings, targets) for each in self.maps]
+        return -(self._log_weights(prefixes) - torch.stack(losses, -1)).logsumexp(-1)
+
+    def scores(self, prefixes: Tensor, embeddings: Logits) -> Tensor:
+        """These scores are log-probabilities themselves."""
+        parts = (
+            embeddings.logits(self._view(each, prefixes)).log_softmax(-1) + log_weight[:, None]
+            for each, log_weight in zip(self.maps, self._log_weights(prefixes).unbind(1), strict=True)
+        )
+        return reduce(_log_add, parts)
+
+    def _log_weights(self, prefixes: Tensor) -> Tensor:
+        """log pi. Shape: [N, d] -> [N, k]"""
+        log_weights: Tensor = self.weights(prefixes).log_softmax(-1)
+        return log_weights
+
+    def _view(self, each: nn.Module, prefixes: Tensor) -> Tensor:
+        view: Tensor = self.dropout(torch.tanh(each(prefixes)))
+        return view
+
+
+def _log_add(one: Tensor, other: Tensor) -> Tensor:
+    """log(exp(one) + exp(other)), of which the gradient is 0 where both are -inf, as for a word that a closed model has
+    no row for. That of `torch.logaddexp` is not a number there."""
+    neither = one.isneginf() & other.isneginf()
+    both = torch.logaddexp(one.masked_fill(neither, 0.0), other.masked_fill(neither, 0.0))
+    return both.masked_fill(neither, float("-inf"))
 
 
 def with_uniform(log_probs: Tensor, share: float, words: int) -> Tensor:

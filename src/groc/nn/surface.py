@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groc.forms import WordForms
-from groc.nn.segments import Segments
+from groc.nn.aligned import as_computed, linear
+from groc.nn.segments import Picks, Segments
 
 PAD, BEGIN, END, FIRST_BYTE = 0, 1, 2, 3
 CODES = FIRST_BYTE + 256
@@ -20,6 +24,10 @@ TINY = 1e-12
 """Keeps a division finite where all strings look alike."""
 CHUNK = 4096
 """Strings encoded at once where no gradient is needed."""
+FUSED = 128
+"""Positions of the longest strings that the fused kernel takes."""
+BANDS = (0.25, 0.5, 0.75, 0.9, 0.98, 1.0)
+"""Where the bands of strings of like length end on a CPU, as shares of all strings."""
 
 
 @runtime_checkable
@@ -59,6 +67,7 @@ class Characters(nn.Module):
         super().__init__()
         self.register_buffer("codes", codes, persistent=False)
         self.register_buffer("lengths", lengths, persistent=False)
+        self._by_length: ByLength | None = None
 
     @classmethod
     def of(cls, forms: WordForms, longest: int) -> Characters:
@@ -72,8 +81,130 @@ class Characters(nn.Module):
         codes[np.arange(len(forms)), sizes + 1] = END
         return cls(torch.from_numpy(codes), torch.from_numpy((sizes + 2).astype(np.int32)))
 
+    def __len__(self) -> int:
+        return len(self.lengths)
+
     def take(self, which: Tensor) -> Characters:
         return Characters(self.codes[which], self.lengths[which])
+
+    def by_length(self) -> ByLength:
+        """The same strings in another order, made when it is first asked for."""
+        if self._by_length is None:
+            self._by_length = ByLength(self.codes, self.lengths)
+        return self._by_length
+
+
+class ByLength(nn.Module):
+    """Strings from the shortest to the longest in a few bands, each padded to its own longest.
+
+    Words are short and a few are very long: padded alike, two thirds of what is computed would be padding.
+    """
+
+    lengths: Tensor
+    order: Tensor
+    inverse: Tensor
+
+    def __init__(self, codes: Tensor, lengths: Tensor) -> None:
+        super().__init__()
+        order = lengths.argsort(stable=True)
+        ends = _ends_of_bands(lengths[order])
+        self.shapes: list[tuple[int, int]] = []
+        """Strings and padded length of each band."""
+        bands = []
+        for begin, end in pairwise([0, *ends]):
+            longest = int(lengths[order[end - 1]])
+            self.shapes.append((end - begin, longest))
+            bands.append(codes[order[begin:end], :longest].flatten())
+        self.characters = Picks(torch.cat(bands).int(), CODES)
+        """Of all bands, one behind the other."""
+        self.register_buffer("lengths", lengths[order], persistent=False)
+        self.register_buffer("order", order, persistent=False)
+        self.register_buffer("inverse", order.argsort(), persistent=False)
+
+    def bands(self, characters: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Of each band the characters' vectors and the strings' lengths. Shape: [P, c] -> [S, L, c], [S]"""
+        at = string = 0
+        for strings, longest in self.shapes:
+            vectors = characters[at : at + strings * longest].view(strings, longest, -1)
+            yield vectors, self.lengths[string : string + strings]
+            at, string = at + strings * longest, string + strings
+
+    def reordered(self, rows: Tensor) -> Tensor:
+        """Rows of these strings in the order they came in."""
+        back: Tensor = _Reordered.apply(rows, self.inverse, self.order)  # type: ignore[no-untyped-call]
+        return back
+
+
+class _Reordered(torch.autograd.Function):
+    """Rows in another order; the gradient is gathered back by the inverse order, where indexing would scatter it."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        ctx.save_for_backward(inverse)
+        return rows[order]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return gradients[0][ctx.saved_tensors[0]], None, None
+
+
+def _ends_of_bands(lengths: Tensor) -> list[int]:
+    """Where bands of strings in rising order of length end."""
+    if lengths.is_cuda:  # the fused kernel works on powers of two
+        powers = lengths.new_tensor([2**n for n in range(3, int(lengths[-1] - 1).bit_length() + 1)])
+        ends = torch.searchsorted(lengths, powers, right=True).tolist()
+    else:
+        ends = [math.ceil(share * len(lengths)) for share in BANDS]
+    return sorted({*ends, len(lengths)} - {0})
+
+
+class _MaximumOverPositions(torch.autograd.Function):
+    """The maximum over the first `lengths` positions; keeps where it was, not all that it was taken from.
+
+    Shape: [S, L, f], [S] -> [S, f]
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, lengths: Tensor) -> Tensor:
+        outside = torch.arange(scores.shape[1], device=scores.device) >= lengths[:, None]
+        maxima, where = scores.masked_fill(outside[:, :, None], float("-inf")).max(1)
+        ctx.save_for_backward(where.to(torch.int16))
+        ctx.positions = scores.shape[1]
+        return maxima
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (where,) = ctx.saved_tensors
+        positions = torch.arange(ctx.positions, dtype=where.dtype, device=where.device)
+        return torch.where(positions[:, None] == where[:, None], gradients[0][:, None], 0.0), None
+
+
+class _WindowMaxima(torch.autograd.Function):
+    """Windows, their products with the kernels and the maximum of these in one kernel on a GPU.
+
+    Shape: [S, L + width - 1, c], [width * c, f], [S] -> [S, f]
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, lengths: Tensor) -> Tensor:
+        from groc.nn.triton_windows import window_maxima
+
+        maxima: Tensor
+        maxima, where = window_maxima(x, matrix, lengths)
+        ctx.save_for_backward(where, x, matrix)
+        return maxima
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        from groc.nn.triton_windows import window_maxima_backward
+
+        where, x, matrix = ctx.saved_tensors
+        windows, of_matrix = window_maxima_backward(gradients[0].contiguous(), where, x, matrix)
+        channels = x.shape[2]
+        width = len(matrix) // channels
+        parts = windows.split(channels, -1)  # a character is in `width` windows, at another place in each
+        shifted = (F.pad(part, (0, 0, at, width - 1 - at)) for at, part in enumerate(parts))
+        return reduce(torch.add, shifted), of_matrix, None
 
 
 Features = Characters | Segments
@@ -105,32 +236,46 @@ class CharacterCNN(nn.Module):
         return Characters.of(forms, self.longest)
 
     def forward(self, features: Characters) -> Tensor:
-        out: Tensor = self.projection(self.pooled(features.codes, features.lengths))
-        return out
+        if torch.is_grad_enabled() or len(features) <= CHUNK:
+            return self._encoded(features)
+        # Without gradients nothing needs to be kept, so memory can be bounded whatever the vocabulary.
+        parts = torch.split(torch.arange(len(features), device=features.codes.device), CHUNK)
+        return torch.cat([self._encoded(features.take(part)) for part in parts])
 
     reduced = forward
     basis = None
 
-    def pooled(self, codes: Tensor, lengths: Tensor) -> Tensor:
-        """The features before the projection. Shape: [S, L], [S] -> [S, features]"""
-        if torch.is_grad_enabled() or len(codes) <= CHUNK:
-            return self._pooled(codes, lengths)
-        # Without gradients nothing needs to be kept, so memory can be bounded whatever the vocabulary.
-        parts = (slice(start, start + CHUNK) for start in range(0, len(codes), CHUNK))
-        return torch.cat([self._pooled(codes[part], lengths[part]) for part in parts])
+    def _encoded(self, features: Characters) -> Tensor:
+        strings = features.by_length()
+        return strings.reordered(self.projection(self._pooled(strings)))
 
-    def _pooled(self, codes: Tensor, lengths: Tensor) -> Tensor:
+    def pooled(self, features: Characters) -> Tensor:
+        """The features before the projection. Shape: strings -> [S, features]"""
+        strings = features.by_length()
+        return strings.reordered(self._pooled(strings))
+
+    def _pooled(self, strings: ByLength) -> Tensor:
         table = F.pad(self.characters, (0, 0, 1, 0))  # [codes, c], row 0 the pad
-        positions = codes.shape[1]
-        x = F.embedding(F.pad(codes.int(), (0, len(self.kernels) - 1)), table)  # [S, L + widest - 1, c]
-        windows = torch.cat([x[:, shift : shift + positions] for shift in range(len(self.kernels))], -1)  # [S, L, w*c]
-        scores = windows @ self._matrix()  # [S, L, features]
-        outside = torch.arange(positions, device=codes.device) >= lengths[:, None]
-        maxima = scores.masked_fill(outside[:, :, None], float("-inf")).amax(1)  # [S, features]
-        hidden = F.relu(maxima + self.shifts)
+        matrix = self._matrix()
+        bands = strings.bands(strings.characters(table))
+        hidden = torch.cat([self._maxima(vectors, matrix, lengths) for vectors, lengths in bands])
+        hidden = F.relu(hidden + self.shifts.to(hidden.dtype))
         for highway in self.highways:
             hidden = highway(hidden)
         return hidden
+
+    def _maxima(self, vectors: Tensor, matrix: Tensor, lengths: Tensor) -> Tensor:
+        """The largest product of each filter with a string's windows. Shape: [S, L, c], [w * c, f], [S] -> [S, f]"""
+        widest, positions = len(self.kernels), vectors.shape[1]
+        padded = F.pad(vectors, (0, 0, 0, widest - 1))
+        maxima: Tensor
+        if padded.is_cuda and torch.is_autocast_enabled("cuda") and positions <= FUSED:
+            fused = as_computed(padded), as_computed(matrix), lengths
+            maxima = _WindowMaxima.apply(*fused)  # type: ignore[no-untyped-call]
+        else:
+            windows = torch.cat([padded[:, shift : shift + positions] for shift in range(widest)], -1)
+            maxima = _MaximumOverPositions.apply(windows @ matrix, lengths)  # type: ignore[no-untyped-call]
+        return maxima
 
     def _matrix(self) -> Tensor:
         # All widths in one matrix product: a narrow kernel has zeros where it does not look.
@@ -139,8 +284,8 @@ class CharacterCNN(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, features: Characters, scale: float) -> None:
-        sample = torch.linspace(0, len(features.codes) - 1, min(len(features.codes), CHUNK)).long()
-        self.projection.calibrate(self.pooled(features.codes[sample], features.lengths[sample]), scale)
+        sample = torch.linspace(0, len(features) - 1, min(len(features), CHUNK)).long()
+        self.projection.calibrate(self.pooled(features.take(sample)), scale)
 
 
 class Highway(nn.Module):
@@ -176,7 +321,8 @@ class ScaledLinear(nn.Module):
         self.register_buffer("input_scale", torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear((x - self.input_mean) * self.input_scale, self.weight, self.bias)
+        centred = (x - self.input_mean.to(x.dtype)) * self.input_scale.to(x.dtype)
+        return linear(centred, self.weight, self.bias)
 
     @torch.no_grad()
     def calibrate(self, x: Tensor, scale: float) -> None:
@@ -220,7 +366,7 @@ class HashedNgrams(nn.Module):
         return out
 
     def reduced(self, features: Segments) -> Tensor:
-        out: Tensor = features(self.table)
+        out: Tensor = features(as_computed(self.table))
         return out
 
     @property

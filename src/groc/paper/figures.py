@@ -8,7 +8,7 @@ from typing import Any
 
 from groc.errors import GrocError
 from groc.paper import published as printed
-from groc.paper.runs import Job, Results, Run
+from groc.paper.runs import Job, Results, Run, best
 from groc.paper.tables import BIN_NAMES, TABLES
 
 
@@ -73,7 +73,9 @@ def _fine_tuning(picture: Any, results: Results) -> None:
     tuned = [run for run in results.runs if run.adapted]
     texts = list(dict.fromkeys(run.dataset for run in tuned))[:4] or [""]
     for axes, text in zip(picture.subplots(1, len(texts), squeeze=False)[0], texts, strict=True):
-        _plot_curves(axes, {run.variant: run for run in tuned if run.dataset == text})
+        there = [run for run in tuned if run.dataset == text]
+        models = dict.fromkeys(run.variant for run in there)
+        _plot_curves(axes, {model: best(run for run in there if run.variant == model)[0] for model in models})
         axes.set_title(text)
 
 

@@ -53,18 +53,33 @@ class Run:
 
     def evaluations(self) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
         """Of each evaluation the text, what the model was helped or hindered with, and the figures."""
-        for name, figures in self.record.get("evaluations", {}).items():
-            if figures.get("vocabulary_kind", "union") in ("union", "train") and not figures.get("glossary"):
-                yield name.partition(", ")[0], extras(figures), figures
         for row in self.figures.get("texts", ()):  # what fine-tuning itself measured
             if row["text"] == "target test":
                 unseen = {"loss": row["after"]["new_words_loss"]}
                 yield f"{self.dataset}/test", (), {**row["after"], "unseen": unseen, "oov_share": row["new_share"]}
+        for name, figures in self.record.get("evaluations", {}).items():
+            if figures.get("vocabulary_kind", "union") in ("union", "train") and not figures.get("glossary"):
+                yield name.partition(", ")[0], extras(figures), figures
+
+    def by_domain(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Of each evaluation of a test text the domain, the name of the model with what it had, and the figures."""
+        for text, helped, figures in self.evaluations():
+            if not text.endswith(("/valid", "/train")):
+                part = [extra for extra in helped if extra.startswith("first ")]
+                had = [self.variant, *(["finetuned"] if self.adapted else []), way_of(helped)]
+                yield ", ".join([text.removesuffix("/test"), *part]), "+".join(filter(None, had)), figures
 
     def test(self, helped: tuple[str, ...] = ()) -> dict[str, Any] | None:
         """The figures on the test text of the run's own corpus."""
         wanted = (f"{self.dataset}/test", helped)
         return next((figures for text, found, figures in self.evaluations() if (text, found) == wanted), None)
+
+
+def way_of(helped: tuple[str, ...]) -> str:
+    """The name of a way to read: what a model was helped with, whatever part of a text it read. The weight of new words
+    belongs to the cache beside which it was tuned, and is named where there is none."""
+    names = [extra for extra in helped if not extra.startswith("first ")]
+    return "+".join(name.partition(" x")[0] for name in names if not name.startswith("new words") or len(names) == 1)
 
 
 @dataclass(frozen=True)

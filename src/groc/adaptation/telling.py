@@ -1,0 +1,44 @@
+"""Less is told of new words: what relations and definitions are worth to words that training did not have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from groc.errors import GrocError
+from groc.lexicon import Lexicon, Without
+from groc.lexicon.base import Entry
+from groc.lexicon.fingerprint import fingerprint
+from groc.model import LanguageModel
+from groc.vocabulary import Vocabulary
+
+PARTS = ("relations", "definitions")
+
+
+class LessOfNewWords:
+    """A lexicon that leaves something out, but not of the words of training."""
+
+    def __init__(self, lexicon: Lexicon, less: Lexicon, trained: Vocabulary) -> None:
+        self.lexicon, self.less, self.trained = lexicon, less, trained
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint("LessOfNewWords", self.lexicon.fingerprint, self.less.fingerprint, self.trained.digest)
+
+    def entry(self, word: str) -> Entry | None:
+        return (self.lexicon if word in self.trained else self.less).entry(word)
+
+
+def telling_less(model: LanguageModel, without: Collection[str]) -> LanguageModel:
+    """A copy of an open model, with the words of its training, that is told nothing of new words' relations,
+    definitions, or both. Words of training stay as they are."""
+    if not model.is_open:
+        raise GrocError("A closed model is told nothing of words: leave out --without.")
+    if unknown := sorted(set(without) - set(PARTS)):
+        raise GrocError(f"New words can do without {' and '.join(PARTS)}, not {unknown[0]!r}.")
+    twin = model.copy()
+    twin.set_vocabulary(model.trained)
+    lexicon = model.compiler.lexicon
+    less = Without(lexicon, relations="relations" in without, definitions="definitions" in without)
+    twin.compiler = replace(model.compiler, lexicon=LessOfNewWords(lexicon, less, model.trained))
+    return twin

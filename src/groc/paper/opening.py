@@ -1,0 +1,86 @@
+"""Running the tables of open vocabularies: the texts, models moved to other domains, words held out of training."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from groc.adaptation.heldout import RECORD, Choice, hold_out
+from groc.building import build_lexicon
+from groc.commands.heldout import score as score_held_out
+from groc.compute import choose
+from groc.config import Compute, Config
+from groc.corpus import Corpus
+from groc.errors import GrocError
+from groc.files import write_text
+from groc.forms import FormsCompiler
+from groc.paper.crossing import Moved, is_open, row_name, run_cross_domain, ways_of
+from groc.paper.domains import DOMAINS, HELD_OUT, MODELS, SOURCE
+from groc.paper.place import Place, recorded, run_name, timed, train_once
+from groc.recipe import load_recipe, variant_names
+from groc.report import to_json
+from groc.results import HELD_OUT as KIND
+from groc.results import circumstances
+from groc.rules import Selected
+from groc.text_statistics import find_sets, statistics
+
+DATA = "data-cross-domain.json"
+
+
+def run_open(
+    table: str, place: Place, domains: Collection[str], rows: Collection[str], seeds: int, settings: Sequence[str]
+) -> None:
+    """Run what a table lacks; of these domains and rows, if any are named."""
+    there = [name for name in DOMAINS if place.has(name)]
+    possible = {row_name(model, way): model for model in variant_names(SOURCE) for way in ways_of(model)}
+    for wrong, right in ((set(domains) - set(there), there), (set(rows) - possible.keys(), possible)):
+        if wrong:
+            raise GrocError(f"There is no {min(wrong)!r} to run here: choose from {', '.join(right)}.")
+    rows = rows or [row for row, model in possible.items() if model in MODELS]
+    models = list(dict.fromkeys(possible[row] for row in rows))
+    if table == "held-out":
+        run_held_out(place, [model for model in models if is_open(model)], seeds, settings)
+    elif table == "domains" or not (place.results / DATA).is_file():
+        record_domains(place, settings)
+    if table == "cross-domain":
+        wanted = [name for name in there if not domains or name in domains]
+        for seed in range(1, seeds + 1):
+            run_cross_domain([Moved(place, model, seed, settings, rows) for model in models], wanted)
+
+
+def run_held_out(place: Place, variants: Sequence[str], seeds: int, settings: Sequence[str]) -> None:
+    """Train on the source without the lines of some words, and score these."""
+    text = place.runs / HELD_OUT
+    for seed in range(1, seeds + 1):
+        for variant in variants:
+            config = load_recipe(SOURCE, variant, settings).replace({"training.seed": seed, "corpus": str(text)})
+            folder = place.runs / f"{HELD_OUT}-{run_name(config)}"
+            if not (text / RECORD).is_file():
+                hold_out(Corpus(place.corpora / SOURCE), text, compiler_of(config), Choice())
+            with timed(f"{folder.name}: train"):
+                train_once(config, folder)
+            evaluations = recorded(folder).record["evaluations"].values()
+            if not any(figures["vocabulary_kind"] == KIND for figures in evaluations):
+                with timed(f"{folder.name}: score"):
+                    score_held_out(str(folder), str(text), config.compute.device, seed=1, record=True, as_json=False)
+            place.publish(folder)
+
+
+def record_domains(place: Place, settings: Sequence[str]) -> None:
+    """Measure the texts, how much of them is new to the source, and of how much of that the lexicon says something."""
+    sets = find_sets(place.corpora) if place.corpora.is_dir() else {}
+    if "train" not in sets.get(SOURCE, {}):
+        raise GrocError(f"{place.corpora} has no {SOURCE} with a training text: docs/data.md says how to make it.")
+    compiler, trained = compiler_of(load_recipe(SOURCE, "groc", settings)), set(sets[SOURCE]["train"].types)
+    figures = statistics(sets)
+    figures["unseen"] = [row for row in figures["unseen"] if row["train"] == SOURCE]
+    for row in figures["unseen"]:
+        counts = sets[row["test"]]["test"].type_counts
+        new = {word: count for word, count in counts.items() if word not in trained}
+        known = (count for word, count in new.items() if compiler.select(word) != Selected())
+        row["with_entry"] = sum(known) / max(sum(new.values()), 1)
+    record = {"kind": "data", "name": "data/cross-domain", **circumstances(choose(Compute(device="cpu")))}
+    write_text(place.results / DATA, to_json({**record, "figures": figures}, indent=1) + "\n")
+
+
+def compiler_of(config: Config) -> FormsCompiler:
+    return FormsCompiler(build_lexicon(config), config.forms.rules, lower=config.forms.lower)

@@ -1,0 +1,65 @@
+"""Where the records, corpora and runs of a comparison are, and what is done once in a run folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from groc import checkpoint
+from groc.commands.train import run as train
+from groc.compute import Group
+from groc.config import Config
+from groc.corpus import Corpus, Text
+from groc.files import write_text
+from groc.paper.runs import Run, identity
+from groc.results import RESULT
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folders of records, corpora and runs."""
+
+    results: Path
+    corpora: Path
+    runs: Path
+
+    def text(self, corpus: str, split: str) -> Text:
+        return Corpus(self.corpora / corpus).text(split)
+
+    def has(self, corpus: str) -> bool:
+        return (self.corpora / corpus).is_dir()
+
+    def publish(self, folder: Path) -> None:
+        """Put the record of a run beside the others."""
+        write_text(self.results / f"{folder.name}.json", (folder / RESULT).read_text(encoding="utf-8"))
+
+
+def run_name(config: Config) -> str:
+    return f"{config.name.replace('/', '-')}-{identity(config.flat())}-seed{config.training.seed}"
+
+
+def train_once(config: Config, folder: Path) -> None:
+    """Train, or go on with it, unless it is done."""
+    if not (folder / RESULT).is_file():
+        torch.compiler.reset()  # else PyTorch stops compiling after some models
+        train(config, folder, resume=(folder / checkpoint.STATE).is_file(), group=Group())
+
+
+def recorded(folder: Path) -> Run:
+    """The record of a run that is done."""
+    return Run(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    """Says how long it took."""
+    start = time.monotonic()
+    yield
+    print(f"{what}: {time.monotonic() - start:.0f} s", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""From settings to a model: what biases start at, and how large the recipes' models are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from conftest import CLOSED_KINDS, NEW_WORDS, tiny_config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groc.building import build
+from groc.config import Config
+from groc.lexicon import Empty
+from groc.model import LanguageModel
+from groc.nn.output import BiasTable
+from groc.recipe import load_recipe, recipe_names, variant_names
+from groc.vocabulary import END, Vocabulary
+
+COUNTED = {"output.count_bias": True}
+PAPER = (None, *(name for name in variant_names("penn") if name.startswith("groc") and "-out" not in name))
+LIMITS = [
+    *(("penn", variant, 9_800_000) for variant in PAPER),
+    *(("penn-best", variant, 24_000_000) for variant in (None, *variant_names("penn-best"))),
+]
+"""With the 10,000 words of Penn Treebank. What has the output network besides is an ablation, and no part of it."""
+
+
+def built(kind: str, vocabulary: Vocabulary, calibrate: bool = True) -> LanguageModel:
+    torch.manual_seed(1)
+    return build(tiny_config(kind, changes=COUNTED), vocabulary, Empty(), calibrate).eval()
+
+
+class TestBiasesThatStartAtCounts:
+    @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=20))
+    def test_their_softmax_is_the_share_of_each_word_counted_once_more(self, counts: list[int]) -> None:
+        bias = BiasTable(len(counts))
+        bias.calibrate(np.array(counts))
+        expected = (torch.tensor(counts) + 1) / sum(count + 1 for count in counts)
+        torch.testing.assert_close(bias.weight[:, 0].softmax(0), expected, atol=1e-6, rtol=1e-4)
+
+    @pytest.mark.parametrize("kind", CLOSED_KINDS)
+    def test_a_model_that_knows_nothing_else_predicts_by_frequency(self, kind: str, vocabulary: Vocabulary) -> None:
+        model = built(kind, vocabulary)
+        with torch.no_grad():
+            nothing = torch.zeros(1, 8)
+            found = model.log_probs(model.embeddings, nothing)[0].exp()
+        counts = torch.from_numpy(vocabulary.counts) + 1
+        torch.testing.assert_close(found, counts / counts.sum(), atol=1e-6, rtol=1e-4)
+
+    @pytest.mark.parametrize("kind", CLOSED_KINDS)
+    def test_a_word_that_is_grown_or_has_no_row_starts_at_the_mean(self, kind: str, vocabulary: Vocabulary) -> None:
+        for grow in (False, True):
+            model = built(kind, vocabulary.without(["<unk>"]))
+            model.set_vocabulary(model.vocabulary.union(NEW_WORDS), grow=grow)
+            bias = model.output.bias(model.forms)
+            new, mean = bias[-len(NEW_WORDS) :], bias[: -len(NEW_WORDS)].mean()
+            torch.testing.assert_close(new, mean.expand_as(new), atol=1e-5, rtol=0)
+
+    def test_all_start_at_zero_where_it_is_off_or_weights_are_loaded(self, vocabulary: Vocabulary) -> None:
+        assert not Config().output.count_bias
+        for model in (build(tiny_config("tied"), vocabulary), built("tied", vocabulary, calibrate=False)):
+            assert not model.output.bias.weight.any()
+
+    def test_groc_predicts_its_biases_all_the_same(self, vocabulary: Vocabulary) -> None:
+        torch.manual_seed(1)
+        plain, counted = build(tiny_config("groc"), vocabulary, Empty()), built("groc", vocabulary)
+        assert counted.is_open
+        assert all(torch.equal(tensor, counted.state_dict()[name]) for name, tensor in plain.state_dict().items())
+
+    def test_closed_rivals_in_the_recipes_have_it_and_published_settings_do_not(self) -> None:
+        for recipe in ("penn", "penn-best", "wikitext2"):
+            for variant in variant_names(recipe):
+                output = load_recipe(recipe, variant).output
+                wanted = output.kind != "groc" and not variant.endswith("-published")
+                assert output.count_bias == wanted, f"{recipe}/{variant}"
+
+
+class TestSizes:
+    @pytest.mark.parametrize(("recipe", "variant", "most"), LIMITS)
+    def test_what_is_limited_fits(self, recipe: str, variant: str | None, most: int) -> None:
+        words = Vocabulary([END, *(f"word{i}" for i in range(9_999))])
+        model = build(load_recipe(recipe, variant), words, Empty(), calibrate=False)
+        assert 0.95 * most < model.parameter_count() <= most
+
+    def test_the_best_recipe_has_both_models_with_the_same_prefix_network(self) -> None:
+        groc, tied = (load_recipe("penn-best", variant) for variant in ("groc", "tied"))
+        assert groc.prefix == tied.prefix
+        assert groc.training == tied.training
+        assert (groc.output.kind, tied.output.kind) == ("groc", "tied")
+        assert "penn-best" in recipe_names()

@@ -1,0 +1,97 @@
+"""What runs on a GPU alone: fused kernels and recorded steps, each against its plain twin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import tiny_config
+from test_training import Workshop, workshop  # noqa: F401
+
+from groc.nn.segments import Segments
+from groc.nn.surface import CharacterCNN, _MaximumOverPositions
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("dim", [1, 16, 80, 300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_over_lists_equal_those_of_embedding_bag(dim: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(dim)
+    rows, lists = 500, 3000
+    sizes = torch.randint(0, 9, (lists,))
+    sizes[7] = 1000  # is cut into pieces on the way back
+    offsets = F.pad(sizes.cumsum(0), (1, 0)).int()
+    index = (torch.rand(int(offsets[-1])) ** 3 * rows).int()
+    segments = Segments(index, offsets, torch.rand(lists), rows)
+    matrix = torch.randn(rows, dim, dtype=dtype)
+    weights = torch.randn(lists, dim)
+    results = []
+    for device, kind in (("cpu", torch.float64), ("cuda", dtype)):
+        leaf = matrix.to(device, kind).requires_grad_()
+        sums = segments.to(device)(leaf)
+        (sums * weights.to(sums)).sum().backward()
+        results.append((sums.detach().cpu().double(), leaf.grad.cpu().double()))
+    bound = 1e-4 if dtype is torch.float32 else 3e-2
+    for naive, fast in zip(*results, strict=True):
+        assert float((naive - fast).norm() / naive.norm()) < bound
+
+
+@pytest.mark.parametrize("positions", [2, 3, 8, 9, 16, 33, 60])
+@pytest.mark.parametrize("strings", [1, 7, 300])
+def test_fused_convolutions_equal_products_and_a_maximum(strings: int, positions: int) -> None:
+    torch.manual_seed(positions)
+    cnn = CharacterCNN(8, 16, (10, 20, 30, 40, 60, 3, 7), 1, 40).cuda()
+    vectors = torch.randn(strings, positions, 16, device="cuda")
+    lengths = torch.randint(1, positions + 1, (strings,), device="cuda", dtype=torch.int32)
+    weights = torch.randn(strings, 170, device="cuda")
+    results = []
+    for fused in (False, True):
+        x = vectors.bfloat16().float().requires_grad_()
+        matrix = cnn._matrix().detach().bfloat16().float().requires_grad_()
+        with torch.autocast("cuda", torch.bfloat16, enabled=fused):
+            maxima = cnn._maxima(x, matrix, lengths)
+        (maxima.float() * weights).sum().backward()
+        results.append((maxima.detach().float(), x.grad, matrix.grad))
+    for naive, fast in zip(*results, strict=True):
+        assert float((naive - fast).norm() / naive.norm()) < 2e-2
+
+
+@pytest.mark.parametrize("kind", ["tied", "groc"])
+@pytest.mark.parametrize("changes", [{}, {"training.random_unroll": True}, {"training.full_updates": 0.4}])
+def test_recorded_steps_give_the_weights_that_plain_steps_give(
+    workshop: Workshop,  # noqa: F811
+    tmp_path: Path,
+    kind: str,
+    changes: dict[str, object],
+) -> None:
+    weights = []
+    for graphs in ("no", "yes"):
+        compute = {"compute.device": "cuda", "compute.compile": "no", "compute.bf16": "no", "compute.graphs": graphs}
+        trainer = workshop.trainer(tmp_path / graphs, tiny_config(kind, changes={**changes, **compute}))
+        trainer.model.train()
+        torch.cuda.manual_seed(3)
+        for _ in range(20):
+            if trainer.position.at + 30 > len(trainer.streams):
+                trainer.position.at = 0
+            trainer.step()
+        weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
+    for plain, recorded in zip(*weights, strict=True):
+        torch.testing.assert_close(plain, recorded, rtol=1e-5, atol=1e-6)
+
+
+def test_a_maximum_has_one_place_to_send_its_gradient_to() -> None:
+    scores = torch.zeros(2, 4, 3, device="cuda", requires_grad=True)
+    _MaximumOverPositions.apply(scores, torch.tensor([4, 2], device="cuda")).sum().backward()
+    assert scores.grad.sum().item() == 6
+    assert scores.grad.max().item() == 1
+
+
+def test_a_resumed_run_ends_as_one_that_was_never_stopped(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811
+    config = tiny_config("groc", changes={"compute.device": "cuda", "compute.compile": "no"})
+    whole = workshop.run(tmp_path / "whole", config)
+    stopped = workshop.run(tmp_path / "stopped", config, stops=[2, 9])
+    for one, other in zip(whole.model.parameters(), stopped.model.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

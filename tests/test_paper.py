@@ -43,8 +43,9 @@ def recorder(tmp_path: Path) -> Recorder:
     def record(
         name: str, dev: float, test: float | None = None, seed: int = 1, extra: Row | None = None, **changes: Any
     ) -> Path:
-        recipe, _, variant = name.partition("/")
-        config = load_recipe(recipe, variant or None) if recipe in recipe_names() else Config(name=name)
+        recipe, _, variant = name.partition(" on ")[0].partition("/")
+        config = load_recipe(recipe, variant or None) if recipe in recipe_names() else Config()
+        config = config.replace({"name": name})
         dataset = changes.pop("corpus", "wikitext-2" if recipe == "wikitext2" else "penn")
         changes = {key.replace("__", "."): value for key, value in changes.items()}
         config = config.replace({"corpus": f"/somewhere/{dataset}", "training.seed": seed, **changes})
@@ -240,7 +241,7 @@ def test_models_of_others_are_not_ours_to_run(tmp_path: Path, recorder: Recorder
 
 
 def test_cross_domain_rows_come_from_evaluations(tmp_path: Path, recorder: Recorder) -> None:
-    path = recorder("news/groc", 100.0, output__kind="groc", corpus="news-source")
+    path = recorder("news/groc", 100.0, corpus="news")
     add_test(path, "/x/wikitext-2/test.txt", 500.0, oov_share=0.05)
     add_test(path, "/x/wikitext-2/valid.txt", 1.0)  # what was tuned on is no row
     add_test(path, "/x/news-wmt-by-year/2008.txt.xz", 300.0)

@@ -105,8 +105,9 @@ def time_models(size: Size, models: list[str], steps: int, device: str, settings
 
 
 def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
-    """Encoder, prefix network, softmax and optimiser on their own, forwards and backwards; as a step runs them, recorded
-    where it is."""
+    """Encoder, prefix network, softmax and optimiser on their own, forwards and backwards.
+
+    They are run as the step is, recorded where it is."""
     model, policy, options = trainer.model, trainer.policy, trainer.options
     window = trainer.streams[: options.unroll + 1]
     sample = trainer.sampler.draw(window) if trainer.sampler else None

@@ -32,8 +32,9 @@ def score_texts(
     progress: Callable[[int], None] = lambda done: None,
 ) -> Iterator[tuple[LanguageModel, dict[str, Scores]]]:
     """For each text a copy of the model with its words, and the scores in each of its ways. Strict: one stream, the
-    state carried from the first word to the last. The words are `words` (those of training) and the text's."""
-    words = model.trained if words is None else words
+    state carried from the first word to the last. The words are `words` (those of training) and the text's; new are
+    those that the model was not trained on."""
+    words = model.trained if words is None else counted(words, model.trained)
     model = model.copy()
     model.set_vocabulary(words)
     _ = model.embeddings  # composed once; each text adds its own words alone
@@ -42,8 +43,14 @@ def score_texts(
     states = read_texts(reader, [text.ids(reader.vocabulary) for text in texts], progress)
     for text, some in zip(texts, ways, strict=True):
         scorer = model.copy()
-        scorer.set_vocabulary(words.union(text.types))
+        scorer.set_vocabulary(counted(words.union(text.types), model.trained))
         yield scorer, score_ways(scorer, text.ids(scorer.vocabulary), states.pop(0), some)
+
+
+def counted(words: Vocabulary, trained: Vocabulary) -> Vocabulary:
+    """These words, each as often seen as in the training of another vocabulary."""
+    places = (trained.index.get(word) for word in words)
+    return Vocabulary(words.words, (0 if place is None else int(trained.counts[place]) for place in places))
 
 
 @torch.inference_mode()

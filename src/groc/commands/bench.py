@@ -38,7 +38,8 @@ def bench(
 
 def _table(name: str, timings: list[Timing]) -> str:
     size = SIZES[name]
-    head = f"{size.words:,} words, {size.strings:,} strings" + (f", {size.sample:,} drawn a step" if size.sample else "")
+    drawn = f", {size.sample:,} drawn a step" if size.sample else ""
+    head = f"{size.words:,} words, {size.strings:,} strings{drawn}"
     rows = [
         [
             timing.model, f"{timing.step:.2f}", f"{timing.ratio:.2f}", f"{timing.words_per_second:,.0f}",

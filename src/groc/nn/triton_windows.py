@@ -14,7 +14,7 @@ ROWS, FILTERS = 128, 128
 """Positions and filters of a block."""
 LEAST = tl.constexpr(-1e30)
 """Below every score; not infinite, since a place is written into its last bits."""
-SHARES = 32
+SHARES = 64
 """Parts into which strings are shared out for the gradient of the kernels, then added up."""
 
 
@@ -166,7 +166,8 @@ def window_maxima(x: Tensor, matrix: Tensor, lengths: Tensor) -> tuple[Tensor, T
     where = x.new_empty(strings, filters, dtype=torch.int16)
     grid = (triton.cdiv(filters, FILTERS), triton.cdiv(strings * sizes["SPAN"], sizes["ROWS"]))
     shape = (strings, length, padded, depth, channels, filters)
-    _forward[grid](x, matrix.T.contiguous(), lengths, maxima, where, *shape, FILTERS=FILTERS, num_warps=8, **sizes)
+    kernels = matrix.T.contiguous()
+    _forward[grid](x, kernels, lengths, maxima, where, *shape, FILTERS=FILTERS, num_warps=4, num_stages=2, **sizes)
     return maxima, where
 
 
@@ -189,23 +190,14 @@ def window_maxima_backward(gradient: Tensor, where: Tensor, x: Tensor, matrix: T
     sizes = _sizes(length, depth)
     blocks = triton.cdiv(strings * sizes["SPAN"], sizes["ROWS"])
     windows = x.new_empty(strings, length, depth)
+    shape = (strings, length, depth, filters)
     _backward_windows[(blocks,)](
-        gradient,
-        where,
-        matrix.T.contiguous(),
-        windows,
-        strings,
-        length,
-        depth,
-        filters,
-        FILTERS=64,
-        num_warps=8,
-        **sizes,
+        gradient, where, matrix.T.contiguous(), windows, *shape, FILTERS=FILTERS, num_warps=4, num_stages=3, **sizes
     )
     parts = x.new_empty(SHARES, depth, filters, dtype=torch.float32)
-    shape = (strings, length, padded, depth, channels, filters, triton.cdiv(blocks, SHARES))
+    whole = (strings, length, padded, depth, channels, filters, triton.cdiv(blocks, SHARES))
     grid = (triton.cdiv(filters, FILTERS), SHARES)
-    _backward_kernels[grid](x, gradient, where, parts, *shape, FILTERS=FILTERS, num_warps=8, **sizes)
+    _backward_kernels[grid](x, gradient, where, parts, *whole, FILTERS=FILTERS, num_warps=8, num_stages=2, **sizes)
     return windows, parts.sum(0).to(matrix.dtype)
 
 

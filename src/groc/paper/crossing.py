@@ -16,7 +16,7 @@ from groc.adaptation import adapting
 from groc.adaptation.dynamic import Dynamic, Sizes
 from groc.adaptation.memory import by_occurrence
 from groc.adaptation.online import CacheSettings, Online
-from groc.adaptation.reading import score_texts
+from groc.adaptation.reading import counted, score_texts
 from groc.adaptation.telling import telling_less
 from groc.adaptation.tuning import tune
 from groc.commands.evaluate import PROTOCOL, circumstances_of, measure, set_words
@@ -33,9 +33,9 @@ from groc.scoring import Scores
 
 CACHES = {kind: Online(caches=(CacheSettings(kind),)) for kind in ("unigram", "local", "unbounded")}
 CLOSED_WAYS = {"": Online(), **CACHES}
-OPEN_WAYS = {"": Online(new_words=1.0), "new words": Online(), **CACHES, "memory": Online(memory=True)}
-"""How models read, by what the table calls it. What is None is tuned: of all ways of a closed model the share of even
-odds, of an open model's the weight of new words."""
+OPEN_WAYS = {**CLOSED_WAYS, "memory": Online(memory=True)}
+"""How models read, by what the table calls it. Whatever is not set is tuned: of a closed model the share of even odds
+too, of an open one the weight of new words."""
 LESS = {
     "without both": ("relations", "definitions"),
     "without relations": ("relations",),
@@ -114,10 +114,10 @@ class Moved:
 
     def read_told_less(self, domains: Sequence[str]) -> None:
         """The same texts by an open model that is told less of new words."""
-        online = OPEN_WAYS[""]
         for way, without in LESS.items() if self.ways is OPEN_WAYS else ():
             if missing := {domain: [way] for domain in domains if self.missing(domain, [way])}:
-                model = telling_less(self.load(), without)
+                model = self.load()
+                online, model = self.tuned(model, ""), telling_less(model, without)
                 for domain, scorer, found in self.scored(model, missing, {way: online}):
                     self.record(self.summary(domain, scorer, online, found[way]) | {"without": without})
                 self.place.publish(self.folder)
@@ -146,13 +146,10 @@ class Moved:
 
     def tuned(self, model: LanguageModel, way: str, sizes: Sizes | None = None) -> Online:
         """What a way is at its best on the tuning text: as the record says, or found and recorded now."""
-        if way == "" and self.ways is OPEN_WAYS:
-            return OPEN_WAYS[way]
-        text = self.place.text(TUNING, "valid")
-        names = ("", way) if way == "new words" else (way,)  # a weight of 1 has no name
         for name, helped, figures in recorded(self.folder).evaluations():
-            if name == f"{TUNING}/valid" and way_of(helped) in names:
+            if (name, way_of(helped)) == (f"{TUNING}/valid", way):
                 return Online.of(figures, figures["uniform_mixed_in"] or None)
+        text = self.place.text(TUNING, "valid")
         ids = text.ids(set_words(model, text, "union"))
         wanted = self.ways.get(way, Online(dynamic=Dynamic(decay=DECAY)))
         if way == DYNAMIC:
@@ -186,9 +183,11 @@ class Moved:
         known = {domain for domain, _, figures in recorded(folder).by_domain() if "vocabulary" in figures}
         if missing := {domain: [FINE_TUNED] for domain in domains if domain not in known}:
             source, model = self.load(), self.load(folder)
-            online = replace(self.tuned(source, ""), new_words=None)
+            online = self.tuned(source, "")
             for domain, scorer, found in self.scored(model, missing, {FINE_TUNED: online}, source):
-                self.record(self.summary(domain, scorer, online, found[FINE_TUNED]), folder)
+                scores = found[FINE_TUNED]  # what is unseen is what the source had not seen, as in all other rows
+                scores = replace(scores, vocabulary=counted(scores.vocabulary, source.trained))
+                self.record(self.summary(domain, scorer, online, scores), folder)
         self.place.publish(folder)
         return recorded(folder).dev
 
@@ -197,7 +196,7 @@ class Moved:
     def missing(self, domain: str, ways: Collection[str]) -> list[str]:
         """Which of these ways are wanted and not recorded."""
         known = {(name, row) for name, row, _ in recorded(self.folder).by_domain()}
-        if DYNAMIC in ways:  # a part of the text is all that is wanted
+        if DYNAMIC in ways:  # of which a part of the text is enough
             known = {(name.partition(", ")[0], row) for name, row in known}
         rows = {way: row_name(self.variant, way) for way in ways}
         return [way for way, row in rows.items() if row in self.rows and (domain, row) not in known]
@@ -224,14 +223,16 @@ class Moved:
     def summary(
         self, domain: str, model: LanguageModel, online: Online, scores: Scores, split: str = "test"
     ) -> dict[str, Any]:
-        """What is recorded of an evaluation."""
+        """What is recorded of an evaluation; of the many with caches not by which words are how often seen."""
+        figures = summarise(scores) | {"new_by_occurrence": by_occurrence(scores)}
+        if online.caches:
+            del figures["bins"], figures["new_by_occurrence"]
         return {
-            **summarise(scores),
+            **figures,
             "text": f"{domain}/{split}",
             "vocabulary_kind": "union",
             **circumstances_of(model, online, measured=online.dynamic is not None),
-            "new_by_occurrence": by_occurrence(scores),
-            "tuned_on": "" if online == OPEN_WAYS[""] else f"{TUNING}/valid",
+            "tuned_on": f"{TUNING}/valid",
             "protocol": PROTOCOL,
         }
 

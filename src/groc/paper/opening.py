@@ -36,7 +36,7 @@ def run_open(
         if wrong:
             raise GrocError(f"There is no {min(wrong)!r} to run here: choose from {', '.join(right)}.")
     rows = rows or [row for row, model in possible.items() if model in MODELS]
-    models = list(dict.fromkeys(possible[row] for row in rows))
+    models = sorted({possible[row] for row in rows}, reverse=True)  # tied first: all others are compared with it
     if table == "held-out":
         run_held_out(place, [model for model in models if is_open(model)], seeds, settings)
     elif table == "domains" or not (place.results / DATA).is_file():

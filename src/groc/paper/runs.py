@@ -76,10 +76,9 @@ class Run:
 
 
 def way_of(helped: tuple[str, ...]) -> str:
-    """The name of a way to read: what a model was helped with, whatever part of a text it read. The weight of new words
-    belongs to the cache beside which it was tuned, and is named where there is none."""
-    names = [extra for extra in helped if not extra.startswith("first ")]
-    return "+".join(name.partition(" x")[0] for name in names if not name.startswith("new words") or len(names) == 1)
+    """The name of a way to read: what a model was helped with. The weight of new words, which is tuned with whatever
+    else there is, has no name, nor has the part of the text that was read."""
+    return "+".join(extra for extra in helped if not extra.startswith(("new words ", "first ")))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from safetensors.torch import load_file
 
 import groc
 from groc import checkpoint
-from groc.adaptation.adapting import POINTS, AdaptingTrainer, compare, learn_words
+from groc.adaptation.adapting import POINTS, WARMUP, AdaptingTrainer, adapted_settings, compare, learn_words
 from groc.cli import main
+from groc.config import Config
 from groc.corpus import Corpus
 from groc.lexicon import Glossary
 from groc.scoring import score
@@ -146,6 +147,11 @@ class TestCommand:
         source, adapted = (checkpoint.load_config(folder).training for folder in (runs["tied"], tmp_path / "out"))
         assert 0 < adapted.rate < source.rate
         assert adapted.epochs == 1
+
+    def test_few_steps_are_not_all_of_them_warm_up(self) -> None:
+        for steps, left in ((0, 0), (10, 10), (400, WARMUP)):
+            source = Config().replace({"training.warmup": steps})
+            assert adapted_settings(source, "corpus", 3, {}).training.warmup == left
 
     @pytest.mark.parametrize("kind", ["groc", "tied"])
     def test_stopped_and_resumed_it_ends_as_if_never_stopped(

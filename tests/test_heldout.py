@@ -230,8 +230,11 @@ class TestCommand:
         status, printed, _ = call("score", tmp_path / "run", steps, "--json")
         assert status == 0
         assert json.loads(printed)["rows"] == figures["rows"]
-        status, printed, _ = call("score", tmp_path / "run", steps)
+        status, printed, _ = call("score", tmp_path / "run", steps, "--record")
         assert status == 0
+        for folder in (whole / "run", tmp_path / "run"):
+            (recorded,) = json.loads((folder / "result.json").read_text())["evaluations"].values()
+            assert recorded["rows"] == figures["rows"]
         for row in figures["rows"]:
             assert f"| {row['condition']} " in printed
             assert f"{row['loss']['mean']:.3f}" in printed

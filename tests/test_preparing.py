@@ -8,6 +8,7 @@ import lzma
 import random
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groc import text as splitting
 from groc.cli import main
 from groc.corpus import SPLITS, Corpus
-from groc.preparing import Tokenise, deal, in_order, shuffled
+from groc.preparing import Tokenise, deal, in_order, line_tokeniser, shuffled
 from groc.text import tokeniser
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -102,6 +104,13 @@ class TestDeal:
             limits = [sum(sizes[: i + 1]) for i in range(3)]
             assert split == next(name for name, limit in zip(SPLITS, limits, strict=True) if before < limit)
             before += size(line)
+
+
+def test_tokenised_text_needs_no_tokeniser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    splitting._moses.cache_clear()
+    tokenise = line_tokeniser(Path("a text"), lower=True, tokenised=True)
+    assert tokenise("I 'm  No\u00a0Break.\n".encode()) == ["i", "'m", "no\u00a0break."]
 
 
 Prepare = Callable[..., tuple[int, str, str]]

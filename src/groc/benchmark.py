@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from groc.building import build
 from groc.compute import Group, Policy, choose
@@ -22,7 +23,6 @@ from groc.forms import Lists, WordForms
 from groc.lexicon import Empty
 from groc.nn.embeddings import Embeddings
 from groc.nn.prefix import detach
-from groc.nn.sampling import sampled_loss
 from groc.recipe import load_recipe
 from groc.training import Trainer
 from groc.vocabulary import END, Vocabulary
@@ -119,11 +119,10 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
         embeddings = encode()
         sum(part.sum() for part in (embeddings.input, embeddings.output, embeddings.bias)).backward()  # type: ignore[union-attr]
 
-    with torch.no_grad():
-        fixed = encode()
+    fixed = encode().mapped(Tensor.detach)
     inputs = window[:-1] if sample is None else sample.places(window[:-1])
     targets = (window[1:] if sample is None else sample.places(window[1:])).flatten()
-    read = fixed.rows(inputs).detach().requires_grad_()
+    read = fixed.rows(inputs).requires_grad_()
 
     def prefix() -> None:
         model.prefix(read, detach(trainer.state))[0].dropped.sum().backward()
@@ -131,14 +130,10 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
     with torch.no_grad():
         prefixes = model.prefix(read, trainer.state)[0].dropped.flatten(0, 1)
     prefixes.requires_grad_()
-    table = Embeddings(fixed.input, fixed.output.detach().requires_grad_(), fixed.bias.detach().requires_grad_())
+    table = Embeddings(fixed.input, fixed.output.requires_grad_(), fixed.bias.requires_grad_())
 
     def chances() -> None:
-        if sample is None:
-            losses = model.prefix.softmax.loss(prefixes, table, targets)
-        else:
-            losses = sampled_loss(prefixes, table, targets, sample)
-        losses.mean().backward()  # type: ignore[no-untyped-call]
+        model.prefix.softmax.loss(prefixes, table, targets).mean().backward()  # type: ignore[no-untyped-call]
 
     parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
     medians = {}
@@ -172,11 +167,11 @@ def made_trainer(size: Size, variant: str, device: str, settings: list[str], fol
 
 def made_forms(words: int, strings: int, draw: np.random.Generator) -> WordForms:
     """Made-up strings of some 8 letters, the first of them words, each with 2 related and 6 defining ones."""
-    sizes = draw.integers(4, 13, strings)
+    sizes = draw.integers(5, 12, strings)
     boundaries = np.concatenate([[0], np.cumsum(sizes)])
     characters = draw.integers(ord("a"), ord("z") + 1, boundaries[-1]).astype(np.uint8)
     # Words must differ: each begins with its own number, written in letters.
-    for place in range(4):
+    for place in range(5):
         characters[boundaries[:-1] + place] = ord("a") + np.arange(strings) // 26**place % 26
 
     def lists(length: int) -> Lists:

@@ -26,7 +26,7 @@ from groc.graphs import Replayed
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 from groc.nn.prefix import Prefixes, State
-from groc.nn.sampling import Sample, Sampler, sampled_loss
+from groc.nn.sampling import Sample, Sampler
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
@@ -152,7 +152,9 @@ class Trainer:
     def _work(self, unroll: int, full: bool) -> None:
         """What the device does in a step: read the window, update weights, state and losses in place."""
         window = self.window[: unroll + 1]
-        prefixes, state, losses = self._sampled(window) if self.sampler else self._full(window, full)
+        embeddings, ids = self._sampled(window) if self.sampler else (self._embeddings(full), window)
+        prefixes, state = self.model.read(embeddings, ids[:-1], self.state)
+        losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, ids[1:].flatten())
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.group.average_gradients(self.model.parameters())
@@ -169,22 +171,11 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.optimiser.step()
 
-    def _full(self, window: Tensor, full: bool) -> tuple[Prefixes, State, Tensor]:
-        """Prefixes and losses with all words in the softmax."""
-        embeddings = self._embeddings(full)
-        prefixes, state = self.model.read(embeddings, window[:-1], self.state)
-        losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, window[1:].flatten())
-        return prefixes, state, losses
-
-    def _sampled(self, window: Tensor) -> tuple[Prefixes, State, Tensor]:
-        """The same with the window's own words and a sample of the others; no other word is encoded."""
+    def _sampled(self, window: Tensor) -> tuple[Embeddings, Tensor]:
+        """The embeddings of the window's own words and of a sample of the others, and the window in their numbers."""
         assert self.sampler is not None
         sample = self.sampler.draw(window)
-        embeddings = self.encode_sample(sample)
-        places = sample.places(window)
-        prefixes, state = self.model.read(embeddings, places[:-1], self.state)
-        losses = sampled_loss(prefixes.dropped.flatten(0, 1), embeddings, places[1:].flatten(), sample)
-        return prefixes, state, losses
+        return self.encode_sample(sample), sample.places(window)
 
     def _is_full(self) -> bool:
         """Whether this step encodes the words; with sparse updates only some do."""
@@ -214,9 +205,9 @@ class Trainer:
             return self.embed()
 
     def encode_sample(self, sample: Sample) -> Embeddings:
-        """E^in, E^out and b of the words of a sample."""
+        """E^in, E^out and b of the words of a sample; no other word is encoded."""
         with self.policy.autocast():
-            return _float32(self.model.embed_forms(self.model.forms.take(sample.ids)))
+            return sample.weighted(_float32(self.model.embed_forms(self.model.forms.take(sample.ids))))
 
     def _regularisation(self, prefixes: Prefixes) -> Tensor | float:
         penalty: Tensor | float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +21,22 @@ class Sample(NamedTuple):
 
     ids: Tensor
     """All words that a step needs, each once, in rising order."""
-    negatives: Tensor
-    """Where the distinct drawn words stand in `ids`."""
     log_weights: Tensor
-    """The logarithm of what each of them counts for: how often it was drawn, over how often that was to be expected."""
+    """The logarithm of what each of them counts for in the softmax: a word of the step's own text for 1, any other for
+    how often it was drawn, over how often that was to be expected."""
 
     def places(self, words: Tensor) -> Tensor:
         """Where words stand in `ids`."""
         return torch.searchsorted(self.ids, words)
+
+    def weighted(self, embeddings: Embeddings) -> Embeddings:
+        """The sample's embeddings with a bias that makes each word count for all that it stands for.
+
+        Words of the text stand for themselves, so a softmax over these embeddings is the one over the whole vocabulary
+        but for the sum over all other words, and on average over draws that sum is exact too: a word that is drawn half
+        as often counts twice.
+        """
+        return Embeddings(embeddings.input, embeddings.output, embeddings.bias + self.log_weights)
 
 
 class Sampler:
@@ -46,18 +55,7 @@ class Sampler:
         drawn = torch.searchsorted(self.ends, points).clamp(max=len(self.ends) - 1)
         drawn, times = torch.unique(drawn, return_counts=True)
         ids = torch.unique(torch.cat([needed.flatten(), drawn]))
-        log_weights = times.log() - self.log_shares[drawn] - np.log(self.draws)
-        return Sample(ids, torch.searchsorted(ids, drawn), log_weights)
-
-
-def sampled_loss(prefixes: Tensor, embeddings: Embeddings, targets: Tensor, sample: Sample) -> Tensor:
-    """An estimate of -log p(target | prefix) of each; `targets` are places in the sample. Shape: [N, d], [N] -> [N]
-
-    The sum over the vocabulary is the target's own term and, for all other words, the weighted sum over those that were
-    drawn. On average over draws that sum is exact: a word that is drawn half as often counts twice.
-    """
-    own = (prefixes * embeddings.output[targets]).sum(-1) + embeddings.bias[targets]
-    negatives = sample.negatives
-    others = torch.addmm(embeddings.bias[negatives] + sample.log_weights, prefixes, embeddings.output[negatives].T)
-    others = others.masked_fill(negatives == targets[:, None], float("-inf"))
-    return torch.cat([own[:, None], others], -1).logsumexp(-1) - own
+        log_weights = torch.zeros(len(ids), device=needed.device)
+        log_weights[torch.searchsorted(ids, drawn)] = times.log() - self.log_shares[drawn] - math.log(self.draws)
+        log_weights[torch.searchsorted(ids, needed.flatten())] = 0.0
+        return Sample(ids, log_weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from groc.paper import published as printed
@@ -13,6 +14,8 @@ from groc.paper.table import Row, Table, mean, origin, shown
 from groc.report import table
 from groc.results import HELD_OUT
 
+WAYS = ("", "unigram", "local", "unbounded", "memory", "dynamic", "finetuned")
+"""In the order of the table's columns."""
 UNSEEN = {
     "tied": "tied",
     "characters": "groc+without both",
@@ -48,11 +51,35 @@ def _cross_domain(results: Results) -> list[Row]:
     ]
 
 
-def _place(item: tuple[tuple[str, str], Any]) -> tuple[int, str, bool, str]:
-    """Domains in their order, and of each the closed models first."""
+def _by_domain(rows: Sequence[Row]) -> str:
+    """A line a domain and a column a model; first for whole texts, then for their first tokens, where others are."""
+    parts = []
+    for whole in (True, False):
+        some = [row for row in rows if (", " not in row["domain"]) == whole and "+without " not in row["model"]]
+        models = list(dict.fromkeys(row["model"] for row in sorted(some, key=lambda row: _place_of("", row["model"]))))
+        cells = {(row["domain"], row["model"]): shown(row["test"], "test", row["test_spread"]) for row in some}
+        new = {row["domain"]: f"{row['oov']:.1f}" for row in some}
+        lines = [[domain, oov, *(cells.get((domain, model), "") for model in models)] for domain, oov in new.items()]
+        if lines:
+            parts.append(table(["domain", "oov", *models], lines))
+    runs = {
+        row["model"].partition("+")[0]: row["runs"] for row in rows if row["model"].partition("+")[0] == row["model"]
+    }
+    devices = "; ".join(sorted({row["device"] for row in rows}))
+    counts = ", ".join(f"{model} {number}" for model, number in runs.items())
+    return "\n\n".join([*parts, f"Runs: {counts} ({devices})."])
+
+
+def _place(item: tuple[tuple[str, str], Any]) -> tuple[int, str, bool, int, str]:
+    """Where a row stands: domains in their order, tied before GroC, without help before caches and learning."""
     (domain, model), _ = item
-    name = domain.partition(", ")[0]
-    return DOMAINS.index(name) if name in DOMAINS else len(DOMAINS), domain, model.startswith("groc"), model
+    return _place_of(domain, model)
+
+
+def _place_of(domain: str, model: str) -> tuple[int, str, bool, int, str]:
+    name, (variant, _, way) = domain.partition(", ")[0], model.partition("+")
+    place = DOMAINS.index(name) if name in DOMAINS else len(DOMAINS)
+    return place, domain, variant != "tied", WAYS.index(way) if way in WAYS else len(WAYS), model
 
 
 def _domains(results: Results) -> list[Row]:
@@ -159,8 +186,10 @@ OPEN_TABLES = (
     ),
     Table(
         "cross-domain", "Models of news on other texts, with an open vocabulary (perplexity)", "Tables 5, 6 and 12",
-        ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain,
-        note="`oov`: percent of the tokens that training never had; `unseen_loss`: loss on these, in nats.\n\n"
+        ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain, layout=_by_domain,
+        note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
+        "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
+        "the valid text of 2008: for tied the share of even odds too, for GroC the weight of new words.\n\n"
         "The paper's figures, on texts that are not at hand here:\n\n"
         + table(
             ["", *printed.DOMAINS],

@@ -40,6 +40,8 @@ class Table:
     """Finds the rows of a table that has no fixed cells."""
     note: str = ""
     shown: tuple[str, ...] = ("runs", "device")
+    layout: Callable[[Sequence[Row]], str] | None = None
+    """Prints the rows of a table that has too many to stand below each other."""
 
     def rows(self, results: Results) -> list[Row]:
         """For a program: keys, our figures (None: not run), number of runs (None: not ours), the paper's figures."""
@@ -53,6 +55,8 @@ class Table:
 
     def markdown(self, rows: Sequence[Row]) -> str:
         """For a person, the paper's figures beside ours."""
+        if rows and self.layout is not None:
+            return f"{self.layout(rows)}\n\n{self.note}".rstrip()
         printed = {name for row in rows for name in row.get("paper", ())}
         head, lines = [*self.keys], [[str(row[key]) for key in self.keys] for row in rows]
         for name in self.measures:

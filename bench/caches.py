@@ -2,8 +2,9 @@
 
     python bench/caches.py [--device cpu] [--size 10000] [--dim 300] [--words 2560] [--json]
 
-States and words are random; each cache has read `size` words when the clock starts. The loop does for each word what
-the formula says and nothing else: it knows all states beforehand, so that it has nothing to copy.
+States and words are random; each cache has read `size` words when the clock starts. With `--words 1000000` it shows
+what a long stream takes. The loop does for each word what the formula says and nothing else: it knows all states
+beforehand, so that it has nothing to copy.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from groc.adaptation.caches import Cache, LocalCache, UnboundedCache, Unigram, Weights
+from groc.adaptation.caches import Cache, ExactNeighbours, LocalCache, UnboundedCache, Unigram, Weights
 from groc.compute import choose, full_float32
 from groc.config import Compute
 from groc.report import table
@@ -58,10 +59,9 @@ def main() -> None:
     print(
         f"{policy.describe()}: {options.size:,} words read before, {options.dim} dimensions, pieces of {UNROLL} words"
     )
-    cells = [
-        [row["cache"], *(f"{row[key]:,.0f}" for key in ("words_per_s", "loop_words_per_s", "ratio"))] for row in rows
-    ]
-    print(table(["cache", "words/s", "loop, words/s", "ratio"], cells))
+    keys = ("words_per_s", "loop_words_per_s", "ratio", "megabytes")
+    cells = [[row["cache"], *(f"{row[key]:,.0f}" for key in keys)] for row in rows]
+    print(table(["cache", "words/s", "loop, words/s", "ratio", "MB held at the end"], cells))
 
 
 Step = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
@@ -100,7 +100,22 @@ def measured(name: str, cache: Cache, step: Step, states: Tensor, words: Tensor,
     for one, other in zip(fast, twins, strict=True):
         torch.testing.assert_close(one[:number], other, atol=1e-3, rtol=1e-3)
     speed, loop_speed = (len(words) - size) / seconds, number / loop_seconds
-    return {"cache": name, "words_per_s": speed, "loop_words_per_s": loop_speed, "ratio": speed / loop_speed}
+    return {
+        "cache": name,
+        "words_per_s": speed,
+        "loop_words_per_s": loop_speed,
+        "ratio": speed / loop_speed,
+        "words": len(words),
+        "megabytes": held(cache) / 1e6,
+    }
+
+
+def held(cache: Cache) -> int:
+    """The bytes of all that a cache remembers."""
+    tensors = [value for value in vars(cache).values() if isinstance(value, Tensor)]
+    if isinstance(cache, UnboundedCache) and isinstance(cache.neighbours, ExactNeighbours):
+        tensors += cache.neighbours.blocks
+    return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
 
 
 def read(cache: Cache, states: Tensor, words: Tensor) -> Weights:

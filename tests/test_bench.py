@@ -15,7 +15,7 @@ from groc.cli import main
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "WARM_UP", 1)
+    monkeypatch.setitem(benchmark.WARM_UP, "cpu", 1)
     sizes = {"whole": Size("tiny", 60, 100), "sampled": Size("tiny", 60, 100, 20)}
     for name in list(benchmark.SIZES):
         monkeypatch.delitem(benchmark.SIZES, name)
@@ -32,7 +32,7 @@ def test_made_up_words_differ(words: int) -> None:
 
 @pytest.mark.parametrize("sample", [0, 20])
 def test_every_part_is_timed(sample: int) -> None:
-    models = ["tied", "groc, characters"]
+    models = ["tied", "groc, characters"] if sample else ["tied", "groc, characters", "groc, n-grams, naive"]
     for name, timing in zip(models, time_models(Size("tiny", 60, 100, sample), models, 2, "cpu", []), strict=True):
         assert timing.model == name
         parts = (timing.step, timing.ratio, timing.encoder, timing.prefix, timing.softmax, timing.optimiser)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -299,7 +301,14 @@ class TestGlossary:
             ("a.tsv", b"\tdefinition", "word is empty"),
             ("a.tsv", b"first\tagain", "was there before"),
             ("a.tsv", b"\xff", "not UTF-8"),
-            ("a.csv", b'x,"open', "unexpected end of data"),
+            ("a.csv", b'x,"open', "a quotation mark opens"),
+            ("a.csv", b'x,"open\ny,z\nmore', "a quotation mark opens"),
+            ("a.csv", b'x,"open\ny,z\nv,"a, b"\n', "a quotation mark opens"),  # closed where another one opens
+            ("a.csv", b'x,"open\n' + b"a long text\n" * 20_000, "a quotation mark opens"),  # longer than a cell may be
+            ("a.csv", b'x,"closed"y', "a quotation mark opens"),
+            ("a.csv", b"x,a\rb", "new-line character"),
+            ("a.csv", b'"x\nof two lines",y,z,more', "4 columns"),
+            ("a.csv", b"x;y;z", "commas .* or tabs"),
         ],
     )
     def test_an_error_names_file_and_line(self, tmp_path: Path, name: str, line: bytes, problem: str) -> None:
@@ -308,6 +317,48 @@ class TestGlossary:
         with pytest.raises(GrocError, match=problem) as error:
             Glossary.read(path)
         assert str(error.value).startswith(f"Line 2 of the glossary {path}")
+
+    def test_an_open_quotation_is_named_by_its_line_not_by_that_of_its_row(self, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text('v,"closed,\n""twice""",w\n\nx,"closed\nthere","open\ny,z\n')
+        with pytest.raises(GrocError, match=r"Line 5 .* a quotation mark opens"):
+            Glossary.read(tmp_path / "a.csv")
+
+    @given(
+        st.lists(st.lists(st.text('a"\n,;', max_size=4), min_size=1, max_size=3), max_size=4),
+        st.lists(st.text('a"\n,;', max_size=4), max_size=1),
+    )
+    def test_the_line_of_an_open_quotation_is_the_one_where_it_was_opened(
+        self, tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], before: list[str]
+    ) -> None:
+        text = io.StringIO()
+        writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer.writerows([[f"w{number}", *row[:2]] for number, row in enumerate(rows)])
+        writer.writerow(["last", *before])
+        good = text.getvalue().removesuffix("\n")
+        path = tmp_path_factory.mktemp("glossary") / "a.csv"
+        path.write_text(f'{good},"open\nmore\n')
+        with pytest.raises(GrocError, match="a quotation mark opens") as error:
+            Glossary.read(path)
+        assert str(error.value).startswith(f"Line {good.count(chr(10)) + 1} of")
+
+    @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "word;definition\nx;y\n",
+            'Term;Definition;Related\nx;"a, b";"p;q"\n',
+            "x;a, b;p\n",
+            '"word";"definition"\n"x";"a, b"\n',
+        ],
+    )
+    def test_semicolons_between_columns_are_refused(self, tmp_path: Path, name: str, text: str) -> None:
+        (tmp_path / name).write_text(text)
+        with pytest.raises(GrocError, match=r"Line 1 .*semicolon.*separated by commas \(\.csv\) or tabs \(\.tsv\)"):
+            Glossary.read(tmp_path / name)
+
+    def test_a_semicolon_at_the_edge_of_a_term_is_part_of_it(self, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text(";),a smile\n&amp;,a sign\n;,a mark\n")
+        assert list(Glossary.read(tmp_path / "a.csv")) == [";)", "&amp;", ";"]
 
     def test_columns_in_another_order(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("word,related,definition\nx,y,z\n")

@@ -1,5 +1,7 @@
 """Tokens: the words of a text, and where they stand."""
 
+from unicodedata import category
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -44,9 +46,27 @@ raw_texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=80),
     # What the rules look at, and what could be taken for their inner marks.
     st.lists(
-        st.sampled_from([*"aAb1.,'`-\"(!_ \t\n\r\x00\x1c\x85\u2028é東ש😀\u200d", "...", "Mr. ", "DOTMULTI", "'s "])
+        st.sampled_from(
+            [
+                *"aAb1.,'`-\"(!_ \t\n\r\x00\x1c\x85\u2028é東ש😀\u200b\u200c\u200d\ufeff\xad",
+                *("...", "Mr. ", "DOTMULTI", "'s ", "می\u200cخ", "b.a. ", "b.a."),
+            ]
+        )
     ).map("".join),
 )
+
+
+def is_read(text: str, place: int) -> bool:
+    """Whether a character of a raw text is to be in a word: not if it cannot be seen, but for a joiner in Persian."""
+    character, beside = text[place], text[max(place - 1, 0) : place] + text[place + 1 : place + 2]
+    if character in "\u200c\u200d" and len(beside) == 2 and all("\u0600" <= c <= "\u18af" for c in beside):
+        return all(c in MosesTokenizer.IsAlpha for c in beside)
+    return not character.isspace() and character >= " " and category(character) != "Cf"
+
+
+def read(text: str, start: int = 0, end: int | None = None) -> str:
+    """What is to be read of the characters `start` to `end` of a raw text."""
+    return "".join(text[place] for place in range(len(text))[start:end] if is_read(text, place))
 
 
 def flat(lines: list[list[Token]]) -> list[Token]:
@@ -66,29 +86,47 @@ class TestRawText:
     @example("DOTDOTMULTI a.. DOTMULTI", False)
     @example("a\x00b \x01\x02 \x1cc\x1f", True)
     @example("İstanbul ΣΑΣ ǅ", True)
+    @example("\ufeffa \u200b b\u200b c\xadd \xad می\u200cخ", True)
     def test_spans_hold_the_words(self, text: str, lower: bool) -> None:
         tokens = flat(read_tokens(text, tokenised=False, lower=lower))
         assert_in_order(text, tokens)
         for token in tokens:
-            kept = "".join(c for c in text[token.start : token.end] if c >= " ")
+            kept = read(text, token.start, token.end)
             assert token.word == (kept.lower() if lower else kept)
-        # Nothing but white space and control characters lies between the spans.
-        kept_characters = [c for c in text if c >= " " and not c.isspace()]
-        assert sum(token.end - token.start for token in tokens) >= len(kept_characters)
-        assert "".join(c for t in tokens for c in text[t.start : t.end] if c >= " ") == "".join(kept_characters)
+            assert is_read(text, token.start)
+            assert is_read(text, token.end - 1)
+        # Nothing but white space, control and format characters lies between the spans.
+        assert "".join(read(text, token.start, token.end) for token in tokens) == read(text)
 
     @given(raw_texts)
     def test_words_are_those_of_the_tokeniser(self, text: str) -> None:
         words = [[token.word for token in line] for line in read_tokens(text, tokenised=False, lower=False)]
         assert words == [tokens for line in text.split("\n") if (tokens := tokeniser()(line))]
 
-    @given(raw_texts.filter(lambda text: "DOTMULTI" not in text))
-    def test_the_rules_are_those_of_sacremoses(self, line: str) -> None:
-        assert tokeniser()(line) == MosesTokenizer("en").tokenize(line, escape=False)
+    @given(raw_texts.filter(lambda text: "DOTMULTI" not in text and "می\u200cخ" not in text))
+    def test_the_rules_are_those_of_sacremoses_for_what_can_be_seen(self, line: str) -> None:
+        seen = "".join(c for c in line.replace("\u200b", " ") if category(c) != "Cf")
+        assert tokeniser()(line) == MosesTokenizer("en").tokenize(seen, escape=False)
 
-    @pytest.mark.parametrize("text", ["", "   ", "\n\n", "\x00\x01", "\u2028\x85"])
+    @pytest.mark.parametrize("text", ["", "   ", "\n\n", "\x00\x01", "\u2028\x85", "\ufeff", "\u200b \xad\u200d"])
     def test_there_may_be_no_word(self, text: str) -> None:
         assert read_tokens(text, tokenised=False, lower=False) == []
+
+    def test_what_cannot_be_seen_is_no_word_and_makes_no_two_of_one(self) -> None:
+        text = "\ufeffA soft\xadhyphen \u200b at Auf\u200clage\u200b\u2060. \xad"
+        tokens = flat(read_tokens(text, tokenised=False, lower=False))
+        assert [token.word for token in tokens] == ["A", "softhyphen", "at", "Auflage", "."]
+        spans = ["A", "soft\xadhyphen", "at", "Auf\u200clage", "."]
+        assert [text[token.start : token.end] for token in tokens] == spans
+
+    def test_a_zero_width_space_is_a_space(self) -> None:
+        assert tokeniser()("one\u200btwo") == ["one", "two"]
+
+    @pytest.mark.parametrize("word", ["می\u200cخواهم", "क्\u200dष"])
+    def test_joiners_stay_in_words_that_are_spelt_with_them(self, word: str) -> None:
+        text = f"\u200c{word}\u200d, {word}\u200c."
+        tokens = flat(read_tokens(text, tokenised=False, lower=False))
+        assert [token.word for token in tokens] == [word, ",", word, "."]
 
 
 class TestTokenisedText:
@@ -139,6 +177,54 @@ class TestTerms:
     def test_what_the_rules_would_split_is_one_token_too(self) -> None:
         assert self.words("C++ and myocardial_infarction") == ["c++", "and", "myocardial_infarction"]
 
+    def stops(self, text: str, *terms: str, tokenised: bool = False) -> list[tuple[str, str]]:
+        """The words of a text with these terms, and what is read as each."""
+        spellings = Glossary(dict.fromkeys(terms, ("", ()))).as_words(lower=True).spellings
+        tokens = flat(read_tokens(text, tokenised=tokenised, lower=True, terms=spellings))
+        assert_in_order(text, tokens)
+        return [(token.word, text[token.start : token.end]) for token in tokens]
+
+    @pytest.mark.parametrize("term", ["node.js", ".net", "use of node.js", "zorgon", "yahoo!", "vs"])
+    @pytest.mark.parametrize("rest", ["", " It", " it", '"', ")", " (x)"])
+    def test_a_full_stop_behind_a_term_is_no_part_of_it(self, term: str, rest: str) -> None:
+        found = self.stops(f"Is it {term}.{rest}", term)
+        assert found[:4] == [("is", "Is"), ("it", "it"), (term.replace(" ", "_"), term), (".", ".")]
+        assert "".join(word for word, _ in found[4:]) == rest.strip().lower().replace(" ", "")
+
+    @pytest.mark.parametrize("term", ["etc.", "Acme Inc.", "u.s.", "ph.d."])
+    @pytest.mark.parametrize("rest", ["", " It", " it", '"', ")", ", it", "?"])
+    def test_a_full_stop_of_a_term_belongs_to_it(self, term: str, rest: str) -> None:
+        for before in ("in", "In the"):
+            found = self.stops(f"{before} {term}{rest}", term)
+            assert (term.lower().replace(" ", "_"), term) in found
+            assert (".", ".") not in found
+
+    def test_of_two_terms_the_one_with_the_full_stop_wins(self) -> None:
+        assert self.stops("etc. etc", "etc", "etc.") == [("etc.", "etc."), ("etc", "etc")]
+
+    def test_behind_the_full_stop_of_a_term_there_may_be_another(self) -> None:
+        assert self.stops("Nuts etc..", "etc.") == [("nuts", "Nuts"), ("etc.", "etc."), (".", ".")]
+
+    def test_a_full_stop_behind_other_words_stays_where_the_rules_leave_it(self) -> None:
+        assert self.stops("On node.js. by e.g. me", "e.g") == [
+            ("on", "On"),
+            ("node.js.", "node.js."),
+            ("by", "by"),
+            ("e.g", "e.g"),
+            (".", "."),
+            ("me", "me"),
+        ]
+
+    def test_tokenised_text_is_split_at_white_space_alone(self) -> None:
+        assert self.stops("use node.js.", "node.js", tokenised=True) == [("use", "use"), ("node.js.", "node.js.")]
+
+    def test_a_term_may_be_spelt_with_what_cannot_be_seen(self) -> None:
+        assert self.stops("drimble drim\xadble.", "drim\xadble") == [
+            ("drim\xadble", "drimble"),
+            ("drim\xadble", "drim\xadble"),
+            (".", "."),
+        ]
+
     def test_tokenised_text_is_joined_as_well(self) -> None:
         assert self.words("the end of the myocardial infarction", True) == [
             "the_end",
@@ -171,11 +257,10 @@ class TestTerms:
             flat(read_tokens(text, tokenised=False, lower=False, terms=some)) for some in (None, spellings)
         )
         assert_in_order(text, joined)
-        assert {token.start for token in joined} <= {token.start for token in plain}
-        assert {token.end for token in joined} <= {token.end for token in plain}
-        assert [c for t in joined for c in text[t.start : t.end] if not c.isspace() and c >= " "] == [
-            c for t in plain for c in t.word
-        ]
+        stops = {token.end - 1 for token in plain if token.word.endswith(".")}  # a term may end before one
+        assert {token.start for token in joined} <= {token.start for token in plain} | stops
+        assert {token.end for token in joined} <= {token.end for token in plain} | stops
+        assert "".join(read(text, token.start, token.end) for token in joined) == read(text)
 
 
 class TestBadText:

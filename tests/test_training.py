@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from groc.config import Config, Training
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Glossary
+from groc.naive import embed_naively
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
 from groc.training import Interrupted, Trainer, _streams
 from groc.vocabulary import Vocabulary
@@ -473,6 +475,31 @@ class TestSchedules:
         assert 0 < rest < 12
         trainer.step()
         assert trainer.optimiser.param_groups[0]["lr"] == pytest.approx(0.1 * rest / 12)
+
+
+class TestNaiveTwin:
+    @pytest.mark.parametrize("surface", ["cnn", "ngrams"])
+    def test_two_hundred_steps_stay_together(self, workshop: Workshop, tmp_path: Path, surface: str) -> None:
+        losses = []
+        for name in ("fast", "naive"):
+            changes = {"forms.definition_dropout": 0.2, "training.rate": 5e-3}
+            trainer = workshop.trainer(tmp_path / name, tiny_config("groc", surface, changes))
+            model = trainer.model
+            if name == "naive":
+                trainer.embed = partial(embed_naively, model, model.forms)
+            model.train()
+            torch.manual_seed(7)
+            history = []
+            for _ in range(200):
+                if trainer.position.at + trainer.options.unroll >= len(trainer.streams):
+                    trainer.position.at = 0
+                before = trainer.losses.mean()
+                trainer.step()
+                history.append(float(trainer.losses.mean() - before) / trainer.options.unroll)
+            losses.append(torch.tensor(history))
+        fast, naive = losses
+        assert naive[-20:].mean() < naive[:20].mean() - 0.1, "it learns"
+        torch.testing.assert_close(fast, naive, rtol=1e-3, atol=1e-3)
 
 
 class TestParameterGroups:

@@ -18,17 +18,19 @@ from torch import Tensor
 
 from groc.building import build
 from groc.compute import Group, Policy, choose
+from groc.config import Compute
 from groc.corpus import Text
 from groc.forms import Lists, WordForms
 from groc.lexicon import Empty
+from groc.naive import embed_naively
 from groc.nn.embeddings import Embeddings
 from groc.nn.prefix import detach
 from groc.recipe import load_recipe
 from groc.training import Trainer
 from groc.vocabulary import END, Vocabulary
 
-WARM_UP = 6
-"""Steps of each model before the clock runs; the first ones compile, fill caches and are recorded."""
+WARM_UP = {"cpu": 2, "cuda": 6}
+"""Steps of each model before the clock runs; the first ones fill caches, and on a GPU compile and are recorded."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ SIZES = {
 }
 MODELS = {"tied": "tied", "convolutional": "convolutional", "groc, characters": "groc", "groc, n-grams": "groc-ngrams"}
 """The models by name, each a variant of the recipe. The first is what the others are compared with."""
+NAIVE = {"groc, characters, naive": "groc", "groc, n-grams, naive": "groc-ngrams"}
+"""The same with an encoder as one would first write it; timed only where they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +79,17 @@ def time_models(size: Size, models: list[str], steps: int, device: str, settings
     torch.compiler.reset()  # else PyTorch stops compiling after some models
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        trainers = {
-            name: stack.enter_context(made_trainer(size, MODELS[name], device, settings, folder)) for name in models
-        }
+        trainers = {name: stack.enter_context(made_trainer(size, name, device, settings, folder)) for name in models}
         times: dict[str, list[float]] = {name: [] for name in trainers}
         memory: dict[str, float | None] = dict.fromkeys(trainers)
-        for turn in range(WARM_UP + steps):
+        warm_up = WARM_UP[choose(Compute(device=device)).device.type]
+        for turn in range(warm_up + steps):
             for name, trainer in trainers.items():
                 _rewind(trainer)
                 with _peak_memory(trainer.policy) as peak:
                     milliseconds = _timed(trainer.step, trainer.policy)
                 memory[name] = peak()
-                if turn >= WARM_UP:
+                if turn >= warm_up:
                     times[name].append(milliseconds)
         parts = {name: time_parts(trainer, steps) for name, trainer in trainers.items()}
         medians = {name: statistics.median(values) for name, values in times.items()}
@@ -138,14 +141,15 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
     parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
     medians = {}
     for name, part in parts.items():
-        launch = partial(trainer.launch, name, part)
-        medians[name] = statistics.median([_timed(launch, policy) for _ in range(WARM_UP + steps)][WARM_UP:])
+        launch, warm_up = partial(trainer.launch, name, part), WARM_UP[policy.device.type]
+        medians[name] = statistics.median([_timed(launch, policy) for _ in range(warm_up + steps)][warm_up:])
     return medians
 
 
 @contextmanager
-def made_trainer(size: Size, variant: str, device: str, settings: list[str], folder: Path) -> Iterator[Trainer]:
-    """A trainer of a recipe's variant on made-up words that occur as often as words do."""
+def made_trainer(size: Size, name: str, device: str, settings: list[str], folder: Path) -> Iterator[Trainer]:
+    """A trainer of a model on made-up words that occur as often as words do."""
+    variant = {**MODELS, **NAIVE}[name]
     config = load_recipe(size.recipe, variant, [f"training.sample={size.sample}", *settings])
     config = config.replace({"compute.device": device})
     policy, group = choose(config.compute), Group()
@@ -161,6 +165,8 @@ def made_trainer(size: Size, variant: str, device: str, settings: list[str], fol
         trainer = Trainer(
             model, config, ids, Text("made up", (END,), np.zeros(1, np.int32)), folder, policy, group, quiet=True
         )
+        if name in NAIVE:
+            trainer.embed = lambda: embed_naively(model, model.forms)
         model.train()
         yield trainer
 
@@ -168,6 +174,7 @@ def made_trainer(size: Size, variant: str, device: str, settings: list[str], fol
 def made_forms(words: int, strings: int, draw: np.random.Generator) -> WordForms:
     """Made-up strings of some 8 letters, the first of them words, each with 2 related and 6 defining ones."""
     sizes = draw.integers(5, 12, strings)
+    sizes[-1] = 31  # one word is always very long
     boundaries = np.concatenate([[0], np.cumsum(sizes)])
     characters = draw.integers(ord("a"), ord("z") + 1, boundaries[-1]).astype(np.uint8)
     # Words must differ: each begins with its own number, written in letters.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
+from unicodedata import category
 
 from groc.errors import GrocError
 
@@ -17,6 +18,11 @@ SEPARATED = re.compile(r"[^ \t\n\r\v\f]+")
 """A word of a text that is tokenised already: only ASCII white space ends it (as `groc.vocabulary.SEPARATOR`)."""
 KEPT = re.compile(r"[^\s\x00-\x1f]")
 """A character that Moses's rules keep: neither white space nor a control character of ASCII."""
+ZERO_WIDTH_SPACE = "\u200b"
+JOINERS = "\u200c\u200d"
+"""Zero width non-joiner and joiner: marks of spelling in some scripts, such as Persian's."""
+JOINED_SCRIPTS = ("\u0600", "\u18af")
+"""The first and last character of those scripts: Arabic to Mongolian, with all that are written in India."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +39,10 @@ def read_tokens(
 ) -> list[list[Token]]:
     """The tokens of each line that has any, in order.
 
-    Raw text is split by Moses's rules, which drop control characters; a `tokenised` text at its ASCII white space.
-    `terms` are words and how a text spells them, with spaces: where the parts of such a spelling stand next to each
-    other they are one token, the longest term first.
+    Raw text is split by `tokeniser`, which drops control and format characters; a `tokenised` text at its ASCII white
+    space. `terms` are words and how a text spells them, with spaces: where the parts of such a spelling stand next to
+    each other they are one token, the longest term first. A full stop behind a term of a raw text is a token of its
+    own, unless it belongs to the term.
     """
     return list(token_lines(text, tokenised=tokenised, lower=lower, terms=terms))
 
@@ -58,7 +65,7 @@ def token_lines(
             Token(_checked(word.lower() if lower else word), start + begin, start + end) for word, begin, end in found
         ]
         if tokens:
-            yield _joined(tokens, joins) if joins else tokens
+            yield _joined(tokens, joins, tokenised) if joins else tokens
         start += len(line) + 1
 
 
@@ -72,11 +79,15 @@ def _checked(word: str) -> str:
 
 
 def tokeniser(language: str = "en", lower: bool = False) -> Callable[[str], list[str]]:
-    """A function that splits one line of raw text by Moses's rules (without escaping of special characters)."""
+    """A function that splits one line of raw text by Moses's rules (without escaping of special characters).
+
+    What cannot be seen is no word, and does not make two of one: format characters, such as soft hyphens, are dropped.
+    But a zero width space separates words, and joiners stay within the words of scripts that need them.
+    """
     moses = _moses(language)
 
     def tokenise(line: str) -> list[str]:
-        tokens: list[str] = moses.tokenize(line, escape=False)
+        tokens: list[str] = moses.tokenize(moses.clean(line), escape=False)
         return [token.lower() for token in tokens] if lower else tokens  # the rules look at capitals: lower-case last
 
     return tokenise
@@ -90,6 +101,25 @@ def _moses(language: str) -> Any:
         """The same rules: ten times faster behind full stops, and no text is taken for one of their inner marks."""
 
         lower_case, letters = frozenset(MosesTokenizer.IsLower), frozenset(MosesTokenizer.IsAlpha)
+
+        def __init__(self, language: str) -> None:
+            super().__init__(language)
+            pad, padded = self.PAD_NOT_ISALNUM
+            self.PAD_NOT_ISALNUM = re.compile(pad.pattern.replace("[^", f"[^{JOINERS}", 1)), padded
+            first, last = JOINED_SCRIPTS
+            joined = "".join(sorted(letter for letter in self.letters if first <= letter <= last))
+            self.inner_joiner = re.compile(f"(?<=[{joined}])[{JOINERS}](?=[{joined}])")
+
+        def clean(self, line: str) -> str:
+            """As many characters, with a control character, which the rules drop, for each that is not to be read."""
+            if line.isascii():
+                return line
+            needed = {found.start() for found in self.inner_joiner.finditer(line)}
+            replacement = {ZERO_WIDTH_SPACE: " "}
+            return "".join(
+                replacement.get(character, "\0") if category(character) == "Cf" and place not in needed else character
+                for place, character in enumerate(line)
+            )
 
         def islower(self, text: str) -> bool:
             return self.lower_case.issuperset(text)
@@ -113,8 +143,8 @@ def _separated(line: str) -> Iterator[tuple[str, int, int]]:
 
 def _aligned(line: str) -> Iterator[tuple[str, int, int]]:
     """Moses's tokens and where they stand: they hold the kept characters of the line, each once and in order."""
-    places = (found.start() for found in KEPT.finditer(line))
-    for word in tokeniser()(line):
+    places = (found.start() for found in KEPT.finditer(_moses("en").clean(line)))
+    for word in tokeniser("en")(line):
         own = list(islice(places, len(word)))
         yield word, own[0], own[-1] + 1
 
@@ -128,23 +158,35 @@ def _joins(terms: tuple[tuple[str, str], ...], tokenised: bool) -> Joins:
     split: Callable[[str], list[str]] = SEPARATED.findall if tokenised else tokeniser()
     joins: Joins = {}
     for term, spelt in terms:
-        for spelling in (term, spelt):  # Moses splits words such as c++, too
-            if len(parts := tuple(split(spelling))) > 1:
+        for spelling in dict.fromkeys((term, spelt)):  # Moses splits words such as c++, too
+            words = [Token(word, 0, len(word)) for word in split(spelling)]
+            if parts := tuple(piece.word for word in words for piece in _pieces(word, tokenised)):
                 joins.setdefault(parts[0], []).append((parts, term))
     for same_start in joins.values():
         same_start.sort(key=lambda join: -len(join[0]))
     return joins
 
 
-def _joined(tokens: Sequence[Token], joins: Joins) -> list[Token]:
-    words, joined, at = [token.word for token in tokens], [], 0
+def _joined(tokens: Sequence[Token], joins: Joins, tokenised: bool) -> list[Token]:
+    owned = [(token, piece) for token in tokens for piece in _pieces(token, tokenised)]
+    words, joined, at = [piece.word for _, piece in owned], [], 0
     while at < len(words):
+        token, piece = owned[at]
         for parts, term in joins.get(words[at], ()):
             if tuple(words[at : at + len(parts)]) == parts:
-                joined.append(Token(term, tokens[at].start, tokens[at + len(parts) - 1].end))
                 at += len(parts)
+                joined.append(Token(term, piece.start, owned[at - 1][1].end))
                 break
         else:
-            joined.append(tokens[at])
-            at += 1
+            is_whole = piece.start == token.start  # or else a full stop that a term left
+            joined.append(token if is_whole else piece)
+            at += len(_pieces(token, tokenised)) if is_whole else 1
     return joined
+
+
+def _pieces(token: Token, tokenised: bool) -> list[Token]:
+    """Moses's rules leave the full stop with some words, as in node.js.; here it is apart, so that terms are found."""
+    if tokenised or token.word == "." or not token.word.endswith("."):
+        return [token]
+    before_stop = token.end - 1
+    return [Token(token.word[:-1], token.start, before_stop), Token(".", before_stop, token.end)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,14 @@ from groc.errors import GrocError
 
 WHITE_SPACE = " \t\n\r\v\f"
 """Of ASCII alone, as in texts: a no-break space can be a word."""
+QUOTED = r'"(?:[^"]|"")*"'
+"""A cell in quotation marks."""
+WHOLE_CELLS = re.compile(rf'(?:(?:{QUOTED}|[^",][^,]*|),)*')
+"""The cells of a row that a comma ends."""
+SEMICOLONS = (
+    "a semicolon stands where columns should be separated by commas (.csv) or tabs (.tsv); a term that holds one goes "
+    "into a .jsonl file"
+)
 
 
 class Term(NamedTuple):
@@ -84,6 +93,8 @@ def _term_of_json(line: str) -> Term:
 def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:
     for position, (number, cells) in enumerate(_numbered_rows(path)):
         with _naming_line(path, number):
+            if ";" in cells[0].strip(";"):
+                raise ValueError(SEMICOLONS)
             if position == 0 and _is_header(cells):
                 _check_header(cells)
                 continue
@@ -92,18 +103,43 @@ def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:
 
 
 def _numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    lines = (line + "\n" for _, line in _numbered_lines(path))
+    """The rows that are not empty, each with the number of its first line."""
+    lines: list[str] = []
+    """Those of the row that is being read."""
+
+    def remembered() -> Iterator[str]:
+        for _, line in _numbered_lines(path):
+            lines.append(line + "\n")
+            yield lines[-1]
+
     if path.suffix == ".tsv":  # quotation marks mean nothing there
-        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = csv.reader(remembered(), delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        rows = csv.reader(lines, strict=True)
+        rows = csv.reader(remembered(), strict=True)
+    first = 1
     try:
         for row in rows:
             cells = [cell.strip() for cell in row]
             if any(cells):
-                yield rows.line_num, cells
+                yield first, cells
+            first += len(lines)
+            lines.clear()
     except csv.Error as problem:
-        raise _broken(path, rows.line_num, str(problem)) from None
+        raise _broken_cell(path, first, "".join(lines), str(problem)) from None
+
+
+def _broken_cell(path: Path, first: int, row: str, problem: str) -> GrocError:
+    """What the reader of tables stumbled over, perhaps many lines behind the quotation mark that is at fault."""
+    whole = WHOLE_CELLS.match(row)
+    begin = whole.end() if whole else 0
+    if re.match(f"{QUOTED};", row):
+        problem = SEMICOLONS
+    elif row.startswith('"', begin):
+        problem = (
+            "a quotation mark opens a cell here, and none closes it before a comma or the end of a line "
+            '(within a cell write "" for one)'
+        )
+    return _broken(path, first + row.count("\n", 0, begin), problem)
 
 
 def _is_header(cells: list[str]) -> bool:

@@ -1,0 +1,47 @@
+"""Several runs at the same time: all are trained and evaluated, and what time cuts off goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import as_pairs, tiny_settings
+
+from groc.results import RESULT
+
+TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
+
+
+def jobs_file(tmp_path: Path, corpus: Path, glossary: Path, epochs: int) -> Path:
+    jobs = {
+        kind: ["tiny", "groc", str(corpus), *as_pairs({**tiny_settings(kind), "forms.lexicon": str(glossary)}),
+               f"training.epochs={epochs}"]
+        for kind in ("groc", "tied")
+    }  # fmt: skip
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps(jobs))
+    return path
+
+
+def side_by_side(jobs: Path, out: Path, *options: str) -> str:
+    command = [sys.executable, str(TOOL), str(jobs), "--out", str(out), *options]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_every_run_is_trained_and_evaluated_and_goes_on_where_it_was(
+    tmp_path: Path, corpus_folder: Path, glossary_file: Path
+) -> None:
+    for epochs in (1, 2):
+        table = side_by_side(jobs_file(tmp_path, corpus_folder, glossary_file, epochs), tmp_path / "runs")
+        for kind in ("groc", "tied"):
+            record = json.loads((tmp_path / "runs" / kind / RESULT).read_text())
+            (evaluation,) = record["evaluations"].values()
+            assert f"{evaluation['perplexity']:.2f}" in table
+            assert record["figures"]["epochs"] == epochs
+
+
+def test_what_has_no_time_is_stopped(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
+    jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 10_000)
+    assert "groc" in side_by_side(jobs, tmp_path / "runs", "--seconds", "1")

@@ -1,0 +1,103 @@
+"""Train several models at the same time on one machine, evaluate each on its test text, and gather their records.
+
+    python tools/side_by_side.py JOBS.json --out FOLDER [--seconds 500]
+
+JOBS.json: {"NAME": ["RECIPE", "VARIANT", "CORPUS", "key=value", ...], ...}
+
+A word-level model keeps a small part of a large GPU busy: it waits for one word after the other. NVIDIA's multi-process
+service, which is started if the machine has it, lets the steps of several processes run between each other; eight tied
+models on one H200 take 2.6 times less time than one after the other (EXPERIMENTS.md). When the time is up all runs are
+stopped with their state saved; the same command goes on with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from groc.checkpoint import METRICS, STATE
+from groc.report import table
+from groc.results import RESULT
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("jobs", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    options = parser.parse_args()
+    jobs: dict[str, list[str]] = json.loads(options.jobs.read_text(encoding="utf-8"))
+    options.out.mkdir(parents=True, exist_ok=True)
+    with multi_process_service():
+        run_all(jobs, options.out, time.monotonic() + min(options.seconds, threading.TIMEOUT_MAX / 2))
+    rows = [summary(name, options.out / name) for name in jobs]
+    print(table(["run", "epochs", "train", "valid", "best", "test", "s an epoch"], rows))
+
+
+@contextmanager
+def multi_process_service() -> Iterator[None]:
+    """NVIDIA's service that lets processes share a GPU, if it is there."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        subprocess.run([control, "-d"], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([control], input=b"quit\n", check=True)
+
+
+def run_all(jobs: dict[str, list[str]], out: Path, end: float) -> None:
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        for done in [pool.submit(run, job, out / name, end) for name, job in jobs.items()]:
+            done.result()
+
+
+def run(job: list[str], folder: Path, end: float) -> None:
+    """Train, or go on training, and then evaluate; what is said goes into a file beside the run."""
+    recipe, variant, corpus, *settings = job
+    resume = ["--resume"] if (folder / STATE).exists() else []
+    train = ["train", recipe, "--variant", variant, *settings, "--corpus", corpus, "--out", str(folder), *resume]
+    with folder.with_suffix(".log").open("ab") as log:
+        for command in (train, ["eval", str(folder), corpus, "--record"]):
+            process = subprocess.Popen([sys.executable, "-m", "groc", *command], stdout=log, stderr=log)
+            try:
+                if process.wait(max(end - time.monotonic(), 0)):
+                    return
+            except subprocess.TimeoutExpired:
+                process.terminate()  # it saves its state
+                process.wait()
+                return
+
+
+def summary(name: str, run: Path) -> list[str]:
+    path = run / METRICS
+    epochs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    if not epochs:
+        return [name, "0", *[""] * 5]
+    last, best = epochs[-1], min(epoch["valid_perplexity"] for epoch in epochs)
+    record: dict[str, Any] = json.loads((run / RESULT).read_text(encoding="utf-8")) if (run / RESULT).exists() else {}
+    tests = [e["perplexity"] for e in record.get("evaluations", {}).values() if "perplexity" in e]
+    return [
+        name, str(last["epoch"]), f"{last['train_perplexity']:.1f}", f"{last['valid_perplexity']:.2f}", f"{best:.2f}",
+        f"{tests[0]:.2f}" if tests else "", f"{last['seconds'] / last['epoch']:.1f}",
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -88,7 +88,8 @@ def time_models(size: Size, models: list[str], steps: int, device: str, settings
                 _rewind(trainer)
                 with _peak_memory(trainer.policy) as peak:
                     milliseconds = _timed(trainer.step, trainer.policy)
-                memory[name] = peak()
+                if (used := peak()) is not None:
+                    memory[name] = max(used, memory[name] or 0.0)  # a recorded step takes what it took when recorded
                 if turn >= warm_up:
                     times[name].append(milliseconds)
         parts = {name: time_parts(trainer, steps) for name, trainer in trainers.items()}

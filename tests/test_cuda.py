@@ -50,11 +50,12 @@ def test_fused_convolutions_equal_products_and_a_maximum(strings: int, positions
     results = []
     for fused in (False, True):
         x = vectors.bfloat16().float().requires_grad_()
-        matrix = cnn._matrix().detach().bfloat16().float().requires_grad_()
+        matrices = [matrix.detach().bfloat16().float().requires_grad_() for matrix in cnn._matrices()]
+        assert len(matrices) == 2
         with torch.autocast("cuda", torch.bfloat16, enabled=fused):
-            maxima = cnn._maxima(x, matrix, lengths)
+            maxima = cnn._maxima(x, matrices, lengths)
         (maxima.float() * weights).sum().backward()
-        results.append((maxima.detach().float(), x.grad, matrix.grad))
+        results.append((maxima.detach().float(), x.grad, *(matrix.grad for matrix in matrices)))
     for naive, fast in zip(*results, strict=True):
         assert float((naive - fast).norm() / naive.norm()) < 2e-2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -271,3 +272,20 @@ def test_command_tells_a_person(runs: dict[str, Path], tmp_path: Path, capsys: p
     assert "At the start of a text" in said
     assert main(["explain", str(runs["tied"]), "hot dog"]) == 1
     assert "not one word" in capsys.readouterr().err
+
+
+def test_command_tells_how_rare_a_rare_word_is(
+    vocabulary: Vocabulary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {"model.start": 20.0}  # large vectors: some words are very rare
+    model = tiny_model("groc", "ngrams", vocabulary, Empty(), changes)
+    checkpoint.save(tmp_path / "run", model, tiny_config(changes=changes))
+    *_, rarest = model.next("the old", limit=len(vocabulary))
+    arguments = ["explain", str(tmp_path / "run"), rarest.word, "--context", "the old"]
+    assert main([*arguments, "--json"]) == 0
+    wanted = json.loads(capsys.readouterr().out)
+    assert 0 < wanted["probability"] < 5e-5  # it would be 0.00%
+    assert main(arguments) == 0
+    [(share, bits)] = re.findall(r"probability ([\d.e-]+)%, ([\d.]+) bits", capsys.readouterr().out)
+    assert float(share) / 100 == pytest.approx(wanted["probability"], rel=0.06)
+    assert float(bits) == pytest.approx(wanted["surprisal"], abs=0.005)

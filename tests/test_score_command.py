@@ -8,7 +8,7 @@ import io
 import json
 import lzma
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,12 @@ def of_json(out: str) -> list[dict[str, Any]]:
 
 def of_table(out: str) -> list[dict[str, Any]]:
     rows = csv.DictReader(io.StringIO(out), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return [{key: value if key == "word" else json.loads(value) for key, value in row.items()} for row in rows]
+    return [
+        {key: value if key in ("file", "word") else json.loads(value) for key, value in row.items()} for row in rows
+    ]
 
 
-def expected(rows: list[WordScore], **more: int) -> list[dict[str, Any]]:
+def expected(rows: list[WordScore], **more: int | str) -> list[dict[str, Any]]:
     return [{**more, **asdict(row)} for row in rows]
 
 
@@ -106,11 +108,17 @@ class TestRows:
         packed.write_bytes(pack(TEXT.encode()))
         assert run(folder, packed)[1] == run(folder, file)[1]
 
-    def test_standard_input_is_read_where_no_file_is_named(
-        self, run: Run, folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("names", [[], ["-"], ["--format", "tsv", "-"]])
+    def test_standard_input_is_read_where_no_file_is_named_or_a_dash(
+        self, run: Run, folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
     ) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode()), "ascii"))
-        assert run(folder)[1] == run(folder, file)[1]
+        assert run(folder, *names)[1] == run(folder, file)[1]
+
+    def test_a_dash_needs_no_run(self, run: Run, folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(checkpoint, "POCKET", folder)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode()), "ascii"))
+        assert run("-")[1] == run(folder, file)[1]
 
     def test_a_byte_order_mark_is_no_word(self, run: Run, folder: Path, file: Path) -> None:
         plain = run(folder, file)[1]
@@ -139,8 +147,10 @@ class TestDocuments:
             path.write_text(text, encoding="utf-8")
         return paths
 
-    def numbered(self, texts: list[str], model: LanguageModel) -> list[dict[str, Any]]:
-        return [row for number, text in enumerate(texts, 1) for row in expected(model.score(text), document=number)]
+    def named(self, texts: Sequence[tuple[Path | str, int, str]], model: LanguageModel) -> list[dict[str, Any]]:
+        return [
+            row for file, number, text in texts for row in expected(model.score(text), file=str(file), document=number)
+        ]
 
     def assert_close(self, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
         """Equal but for the rounding of documents that were read side by side."""
@@ -148,15 +158,44 @@ class TestDocuments:
         for row, other in zip(found, wanted, strict=True):
             assert row == pytest.approx(other, abs=1e-5)
 
-    def test_files_are_separate_streams(self, run: Run, folder: Path, files: list[Path], model: LanguageModel) -> None:
-        rows = of_json(run(folder, *files, "--format", "jsonl")[1])
-        self.assert_close(rows, self.numbered(["the dog\n\nruns", "a zebra\n"], model))
+    @pytest.mark.parametrize(("layout", "parse"), [("tsv", of_table), ("jsonl", of_json)])
+    def test_files_are_separate_streams_that_keep_their_names(
+        self, run: Run, folder: Path, files: list[Path], model: LanguageModel, layout: str, parse: Callable[..., Any]
+    ) -> None:
+        rows = parse(run(folder, *files, "--format", layout)[1])
+        assert list(rows[0]) == ["file", "document", *KEYS]
+        self.assert_close(rows, self.named([(files[0], 1, "the dog\n\nruns"), (files[1], 2, "a zebra\n")], model))
 
-    def test_lines_are_separate_streams_that_keep_their_numbers(
+    @pytest.mark.parametrize(("layout", "parse"), [("tsv", of_table), ("jsonl", of_json)])
+    def test_lines_are_separate_streams_that_keep_the_numbers_they_have_in_their_files(
+        self, run: Run, folder: Path, files: list[Path], model: LanguageModel, layout: str, parse: Callable[..., Any]
+    ) -> None:
+        rows = parse(run(folder, *files, "--documents", "line", "--format", layout)[1])
+        assert list(rows[0]) == ["file", "document", *KEYS]
+        lines = [(files[0], 1, "the dog"), (files[0], 2, ""), (files[0], 3, "runs"), (files[1], 1, "a zebra")]
+        self.assert_close(rows, self.named(lines, model))
+
+    def test_lines_of_one_file_need_no_name(
         self, run: Run, folder: Path, files: list[Path], model: LanguageModel
     ) -> None:
-        rows = of_table(run(folder, *files, "--documents", "line")[1])
-        self.assert_close(rows, self.numbered(["the dog", "", "runs", "a zebra"], model))
+        rows = of_table(run(folder, files[0], "--documents", "line")[1])
+        assert list(rows[0]) == ["document", *KEYS]
+        self.assert_close(
+            [{"file": str(files[0]), **row} for row in rows],
+            self.named([(files[0], 1, "the dog"), (files[0], 3, "runs")], model),
+        )
+
+    def test_standard_input_may_stand_beside_files(
+        self, run: Run, folder: Path, files: list[Path], model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the sea\n"), "ascii"))
+        rows = of_table(run(folder, files[1], "-", "--documents", "line")[1])
+        self.assert_close(rows, self.named([(files[1], 1, "a zebra"), ("-", 1, "the sea")], model))
+
+    def test_a_name_does_not_break_the_table(self, run: Run, folder: Path, files: list[Path]) -> None:
+        odd = files[0].rename(files[0].with_name("a\tb\nc.txt"))
+        rows = of_table(run(folder, odd, files[1])[1])
+        assert {row["file"] for row in rows} == {f"{odd.parent}/a\\tb\\nc.txt", str(files[1])}
 
     def test_all_files_are_one_stream(self, run: Run, folder: Path, files: list[Path], model: LanguageModel) -> None:
         rows = of_table(run(folder, *files, "--documents", "all")[1])
@@ -234,7 +273,7 @@ class TestBadInput:
         assert len(said) == 1
         assert re.search(reason, said[0])
 
-    @pytest.mark.parametrize("text", ["", "\n \n", "\x00\x01"])
+    @pytest.mark.parametrize("text", ["", "\n \n", "\x00\x01", "\u200b\xad"])
     def test_there_must_be_a_word(self, run: Run, folder: Path, file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
         self.fails(run, "nothing to score", folder, file)
@@ -242,6 +281,9 @@ class TestBadInput:
     def test_a_file_must_be_there(self, run: Run, folder: Path, tmp_path: Path) -> None:
         self.fails(run, "no file or run folder", tmp_path / "missing")
         self.fails(run, "no file or run folder", folder, tmp_path / "missing")
+
+    def test_the_standard_input_can_be_read_once(self, run: Run, folder: Path) -> None:
+        self.fails(run, "standard input .* once", folder, "-", "-")
 
     def test_a_folder_is_no_text(self, run: Run, folder: Path, tmp_path: Path) -> None:
         self.fails(run, "cannot be read", folder, tmp_path)

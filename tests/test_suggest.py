@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from groc import checkpoint
 from groc.cli import main
-from groc.commands.columns import bar, columns, width
+from groc.commands.columns import bar, columns, percentage, width
 from groc.context import read_context
 from groc.errors import GrocError
 from groc.lexicon import Glossary
@@ -246,3 +247,25 @@ def test_bars_are_as_long_as_their_share(share: float, longest: int) -> None:
     assert len(bar(share, longest)) == pytest.approx(share * longest, abs=1)
     assert bar(0, longest) == ""
     assert bar(1, longest) == "█" * longest
+
+
+@given(st.floats(0, 1) | st.floats(-300, 0).map(lambda power: 10**power))
+def test_percentages_say_something_however_small_they_are(share: float) -> None:
+    shown = percentage(share)
+    assert float(shown.removesuffix("%")) == pytest.approx(100 * share, rel=0.06)
+    assert shown.endswith("%")
+
+
+def test_a_person_sees_the_probabilities_that_a_program_gets(
+    vocabulary: Vocabulary, glossary: Glossary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {"model.start": 20.0}  # large vectors: some words are very rare
+    model = tiny_model("groc", "ngrams", vocabulary, glossary, changes)
+    checkpoint.save(tmp_path / "run", model, tiny_config(changes=changes))
+    arguments = ["next", str(tmp_path / "run"), "the", "--limit", "100"]
+    assert main([*arguments, "--json"]) == 0
+    wanted = [one["probability"] for one in json.loads(capsys.readouterr().out)["suggestions"]]
+    assert min(wanted) < 5e-5  # it would be 0.00%
+    assert main(arguments) == 0
+    found = re.findall(r" ([\d.e-]+)% ", capsys.readouterr().out)
+    assert [float(share) / 100 for share in found] == pytest.approx(wanted, rel=0.06)

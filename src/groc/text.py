@@ -101,10 +101,11 @@ def _moses(language: str) -> Any:
         """The same rules: ten times faster behind full stops, and no text is taken for one of their inner marks."""
 
         lower_case, letters = frozenset(MosesTokenizer.IsLower), frozenset(MosesTokenizer.IsAlpha)
+        PAD_NOT_ISALNUM: tuple[re.Pattern[str], str]
 
         def __init__(self, language: str) -> None:
             super().__init__(language)
-            pad, padded = self.PAD_NOT_ISALNUM
+            pad, padded = self.PAD_NOT_ISALNUM  # the rule by which a character is a word of its own
             self.PAD_NOT_ISALNUM = re.compile(pad.pattern.replace("[^", f"[^{JOINERS}", 1)), padded
             first, last = JOINED_SCRIPTS
             joined = "".join(sorted(letter for letter in self.letters if first <= letter <= last))

@@ -13,18 +13,23 @@ from collections.abc import Sequence
 from groc import __version__
 from groc.cli import adaptation, evaluation, paper
 from groc.cli.options import add_glossary
+from groc.cli.output import printing
 from groc.errors import GrocError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status comes back."""
+    return printing(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     # PyTorch's threads wait for each other by spinning; beside any other busy process that makes them 30 times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     parser = build_parser()
     options, rest = parser.parse_known_args(arguments)
     # key=value pairs, and arguments of which some may be missing, may stand anywhere among the options, which argparse
     # cannot say.
-    loose = [argument for argument in rest if not argument.startswith("-")]
+    loose = [argument for argument in rest if argument == "-" or not argument.startswith("-")]
     if hasattr(options, "arguments"):
         options.arguments = [*options.arguments, *loose]
     elif getattr(options, "takes_settings", False):
@@ -42,9 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader (head, less) went away
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     return 0
 
 
@@ -149,7 +151,7 @@ def _score(parser: argparse.ArgumentParser) -> None:
         "arguments",
         nargs="*",
         metavar="[RUN] FILE",
-        help=f"{RUN}, and texts (.gz and .xz too; default: standard input)",
+        help=f"{RUN}, and texts (.gz and .xz too; - or none: standard input)",
     )
     parser.add_argument(
         "--format", default="tsv", choices=("tsv", "jsonl", "text"), help="rows (default: tsv), or the text in colour"
@@ -158,7 +160,7 @@ def _score(parser: argparse.ArgumentParser) -> None:
         "--documents",
         default="file",
         choices=("file", "line", "all"),
-        help="what is read as one stream: a file (default), a line, or all files",
+        help="what is read as one stream: a file (default), a line, or all files; rows name their file and line",
     )
     parser.add_argument("--tokenised", action="store_true", help="the text's words are separated by spaces already")
     parser.add_argument("--ends", action="store_true", help="rows for the <eos> at the ends of lines, too")

@@ -28,3 +28,8 @@ def bar(share: float, longest: int = 20) -> str:
     """A share between 0 and 1 as a bar, in eighths of a place."""
     eighths = round(share * longest * 8)
     return EIGHTHS[-1] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def percentage(share: float) -> str:
+    """A share between 0 and 1 in per cent: two decimals, or two digits that are not zero if it is small."""
+    return f"{share:.2%}" if share >= 0.001 else f"{100 * share:#.2g}%"

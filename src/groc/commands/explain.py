@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from groc.commands.columns import bar, columns
+from groc.commands.columns import bar, columns, percentage
 from groc.commands.opening import open_model
 from groc.commands.shading import shown
 from groc.explain import Explanation, Part, explain
@@ -27,10 +27,10 @@ def _blocks(explanation: Explanation, model: LanguageModel) -> list[str]:
         facts = [["relations", relations or "(none)"], ["definition", definition or "(none)"], *facts]
     seen = "seen in training" if explanation.seen else "never seen in training"
     blocks = [f"{explanation.word}: {seen}", columns(facts)]
-    if explanation.context is not None:
+    if explanation.probability is not None:
         where = f"Behind {explanation.context!r}" if explanation.context else "At the start of a text"
         blocks.append(
-            f"{where}: probability {explanation.probability:.2%}, {explanation.surprisal:.2f} bits, "
+            f"{where}: probability {percentage(explanation.probability)}, {explanation.surprisal:.2f} bits, "
             f"rank {explanation.rank:,}"
         )
     if explanation.parts:

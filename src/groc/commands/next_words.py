@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from groc.commands.columns import bar, columns
+from groc.commands.columns import bar, columns, percentage
 from groc.commands.opening import open_model
 from groc.commands.shading import shown
 from groc.report import to_json
@@ -37,7 +37,7 @@ def _for_a_person(suggestions: list[Suggestion]) -> str:
     rows = [
         [
             one.word if one.seen else f"{one.word} (new)",
-            f"{one.probability:.2%}",
+            percentage(one.probability),
             f"{one.surprisal:.1f} bits",
             bar(one.probability / best),
             f"like {', '.join(one.nearest)}" if one.nearest else "",

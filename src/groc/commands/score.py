@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
 
@@ -18,6 +18,19 @@ from groc.surprisal import Document, WordScore, score_documents
 
 COLUMNS = [field.name for field in fields(WordScore)]
 VALUES = attrgetter(*COLUMNS)
+STANDARD_INPUT = "-"
+UNPRINTED = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
+"""What would end a cell of a table; no word holds it, but the name of a file may."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a document comes from: the file as the user named it, and its number."""
+
+    file: str
+    document: int
+    """Of a line in its file; of a file, or of all as one, among those that were named."""
+    text: str
 
 
 def show_scores(
@@ -32,48 +45,64 @@ def show_scores(
 ) -> None:
     """`paths` are files, behind a run folder or not; `layout` is tsv, jsonl or text; `documents` file, line or all."""
     run, files = (paths[0], paths[1:]) if paths and Path(paths[0]).is_dir() else (None, paths)
-    texts = split([read_file(Path(file)) for file in files] or [read_standard_input()], documents)
+    sources = split(read_files(files or [STANDARD_INPUT]), documents)
     model = open_model(run, glossary, device)
-    read = [Document(model, text, tokenised=tokenised, unknown=unknown) for text in texts]
+    read = [Document(model, source.text, tokenised=tokenised, unknown=unknown) for source in sources]
     words = sum(map(len, read))
     if not words:
         raise GrocError("There is nothing to score: give a text with a word in it.")
     progress = Progress("scoring", words)
     score_documents(model, read, progress)
     progress.close()
-    numbered = documents == "line" or (documents == "file" and len(files) > 1)
     if layout == "text":
-        print_text(texts, read, ends)
+        print_text(sources, read, ends)
     else:
-        print_rows(read, ends, numbered, layout)
+        several = len(files) > 1 and documents != "all"
+        print_rows(sources, read, ends, ["file"] * several + ["document"] * (several or documents == "line"), layout)
 
 
-def print_rows(documents: Iterable[Document], ends: bool, numbered: bool, layout: str) -> None:
-    """A row a word, with the number of its document in front where there may be several."""
-    names = ["document", *COLUMNS] if numbered else COLUMNS
+def print_rows(
+    sources: Sequence[Source], documents: Sequence[Document], ends: bool, origin: Sequence[str], layout: str
+) -> None:
+    """A row a word, with its `origin` in front: the fields of its source that tell it from others."""
+    names = [*origin, *COLUMNS]
     if layout == "tsv":
         print("\t".join(names))
-    for number, document in enumerate(documents, 1):
+    for source, document in zip(sources, documents, strict=True):
+        place = [getattr(source, name) for name in origin]
         for row in document.rows(ends):
-            values = (number, *VALUES(row)) if numbered else VALUES(row)
+            values = (*place, *VALUES(row))
             print("\t".join(map(cell, values)) if layout == "tsv" else to_json(dict(zip(names, values, strict=True))))
 
 
 def cell(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value).translate(UNPRINTED)
 
 
-def print_text(texts: Iterable[str], documents: Iterable[Document], ends: bool) -> None:
+def print_text(sources: Iterable[Source], documents: Iterable[Document], ends: bool) -> None:
     shading = Shading.of_terminal()
     print(shading.legend())
-    for text, document in zip(texts, documents, strict=True):
-        print(*shading.shaded(text, document.rows(ends)), sep="")
+    for source, document in zip(sources, documents, strict=True):
+        print(*shading.shaded(source.text, document.rows(ends)), sep="")
 
 
-def split(texts: Sequence[str], documents: str) -> list[str]:
-    """The texts of the files as documents: each its own, each of their lines, or all as one."""
-    lines = [line for text in texts for line in text.removesuffix("\n").split("\n")]
-    return {"file": list(texts), "line": lines, "all": ["\n".join(lines)]}[documents]
+def split(texts: Sequence[tuple[str, str]], documents: str) -> list[Source]:
+    """Files, each with its name, as documents: each its own, each of their lines, or all as one."""
+    if documents == "file":
+        return [Source(file, number, text) for number, (file, text) in enumerate(texts, 1)]
+    lines = [
+        Source(file, number, line)
+        for file, text in texts
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), 1)
+    ]
+    return lines if documents == "line" else [Source(texts[0][0], 1, "\n".join(line.text for line in lines))]
+
+
+def read_files(names: Sequence[str]) -> list[tuple[str, str]]:
+    """The files with their names, of which one may stand for the standard input."""
+    if names.count(STANDARD_INPUT) > 1:
+        raise GrocError(f"The standard input ({STANDARD_INPUT}) can be read once: name it once.")
+    return [(name, read_standard_input() if name == STANDARD_INPUT else read_file(Path(name))) for name in names]
 
 
 def read_file(path: Path) -> str:

@@ -182,29 +182,29 @@ class _MaximumOverPositions(torch.autograd.Function):
 class _WindowMaxima(torch.autograd.Function):
     """Windows, their products with the kernels and the maximum of these in one kernel on a GPU.
 
-    Shape: [S, L + width - 1, c], [width * c, f], [S] -> [S, f]
+    Shape: [S, L + width - 1 or more, c], [width * c, f], [S] -> [S, f]
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Tensor, lengths: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, lengths: Tensor, positions: int) -> Tensor:
         from groc.nn.triton_windows import window_maxima
 
         maxima: Tensor
-        maxima, where = window_maxima(x, matrix, lengths)
+        maxima, where = window_maxima(x, matrix, lengths, positions)
         ctx.save_for_backward(where, x, matrix)
+        ctx.positions = positions
         return maxima
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         from groc.nn.triton_windows import window_maxima_backward
 
         where, x, matrix = ctx.saved_tensors
-        windows, of_matrix = window_maxima_backward(gradients[0].contiguous(), where, x, matrix)
-        channels = x.shape[2]
-        width = len(matrix) // channels
-        parts = windows.split(channels, -1)  # a character is in `width` windows, at another place in each
-        shifted = (F.pad(part, (0, 0, at, width - 1 - at)) for at, part in enumerate(parts))
-        return reduce(torch.add, shifted), of_matrix, None
+        windows, of_matrix = window_maxima_backward(gradients[0].contiguous(), where, x, matrix, ctx.positions)
+        behind = x.shape[1] - ctx.positions
+        parts = windows.split(x.shape[2], -1)  # a character is in many windows, at another place in each
+        shifted = (F.pad(part, (0, 0, at, behind - at)) for at, part in enumerate(parts))
+        return reduce(torch.add, shifted), of_matrix, None, None
 
 
 Features = Characters | Segments
@@ -256,31 +256,47 @@ class CharacterCNN(nn.Module):
 
     def _pooled(self, strings: ByLength) -> Tensor:
         table = F.pad(self.characters, (0, 0, 1, 0))  # [codes, c], row 0 the pad
-        matrix = self._matrix()
+        matrices = self._matrices()
         bands = strings.bands(strings.characters(table))
-        hidden = torch.cat([self._maxima(vectors, matrix, lengths) for vectors, lengths in bands])
+        hidden = torch.cat([self._maxima(vectors, matrices, lengths) for vectors, lengths in bands])
         hidden = F.relu(hidden + self.shifts.to(hidden.dtype))
         for highway in self.highways:
             hidden = highway(hidden)
         return hidden
 
-    def _maxima(self, vectors: Tensor, matrix: Tensor, lengths: Tensor) -> Tensor:
+    def _maxima(self, vectors: Tensor, matrices: Sequence[Tensor], lengths: Tensor) -> Tensor:
         """The largest product of each filter with a string's windows. Shape: [S, L, c], [w * c, f], [S] -> [S, f]"""
-        widest, positions = len(self.kernels), vectors.shape[1]
-        padded = F.pad(vectors, (0, 0, 0, widest - 1))
-        maxima: Tensor
-        if padded.is_cuda and torch.is_autocast_enabled("cuda") and positions <= FUSED:
-            fused = as_computed(padded), as_computed(matrix), lengths
-            maxima = _WindowMaxima.apply(*fused)  # type: ignore[no-untyped-call]
+        positions = vectors.shape[1]
+        x = F.pad(vectors, (0, 0, 0, len(self.kernels) - 1))
+        if x.is_cuda and torch.is_autocast_enabled("cuda") and positions <= FUSED:
+            x = as_computed(x)
+            maxima = [
+                _WindowMaxima.apply(x, as_computed(matrix), lengths, positions)  # type: ignore[no-untyped-call]
+                for matrix in matrices
+            ]
         else:
-            windows = torch.cat([padded[:, shift : shift + positions] for shift in range(widest)], -1)
-            maxima = _MaximumOverPositions.apply(windows @ matrix, lengths)  # type: ignore[no-untyped-call]
-        return maxima
+            windows = torch.cat([x[:, shift : shift + positions] for shift in range(len(self.kernels))], -1)
+            maxima = [
+                _MaximumOverPositions.apply(windows[..., : len(matrix)] @ matrix, lengths)  # type: ignore[no-untyped-call]
+                for matrix in matrices
+            ]
+        return torch.cat(maxima, 1)
 
-    def _matrix(self) -> Tensor:
-        # All widths in one matrix product: a narrow kernel has zeros where it does not look.
-        widest = self.kernels[-1].shape[0]
-        return torch.cat([F.pad(kernel, (0, 0, 0, widest - kernel.shape[0])) for kernel in self.kernels], 1)
+    def _matrices(self) -> list[Tensor]:
+        """The kernels of all widths as two matrices, the narrow and the wide ones.
+
+        A kernel has zeros where it is narrower than the widest of its matrix. In one matrix a third would be zeros; two
+        depths that are powers of two, or little less, suit the fused kernel.
+        """
+        channels = self.characters.shape[1]
+        half = (1 << (len(self.kernels[-1]) - 1).bit_length()) // 2
+        narrow = half // channels
+        matrices = []
+        for kernels in (self.kernels[:narrow], self.kernels[narrow:]):
+            if len(kernels):
+                depth = len(kernels[-1])
+                matrices.append(torch.cat([F.pad(kernel, (0, 0, 0, depth - len(kernel))) for kernel in kernels], 1))
+        return matrices
 
     @torch.no_grad()
     def calibrate(self, features: Characters, scale: float) -> None:

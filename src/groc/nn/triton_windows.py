@@ -135,7 +135,8 @@ def _backward_kernels(
     share = tl.program_id(1)
     columns = tl.program_id(0) * FILTERS + tl.arange(0, FILTERS)
     total = tl.zeros([DEPTH, FILTERS], tl.float32)
-    for block in range(share * blocks, (share + 1) * blocks):
+    for number in range(blocks):
+        block = share * blocks + number
         windows = _windows(x, block, strings, length, padded, depth, channels, SPAN, ROWS, DEPTH)
         values = _gradients(gradient, where, block, columns, strings, filters, SPAN, ROWS, FILTERS)
         total = tl.dot(tl.trans(windows), values, total)
@@ -150,17 +151,18 @@ def _sizes(length: int, depth: int) -> dict[str, int]:
 
 
 @torch.library.custom_op(
-    "groc::window_maxima", mutates_args=(), schema="(Tensor x, Tensor matrix, Tensor lengths) -> (Tensor, Tensor)"
+    "groc::window_maxima",
+    mutates_args=(),
+    schema="(Tensor x, Tensor matrix, Tensor lengths, int length) -> (Tensor, Tensor)",
 )
-def window_maxima(x: Tensor, matrix: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def window_maxima(x: Tensor, matrix: Tensor, lengths: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """The largest product of each filter with a string's windows, and the position of that window.
 
-    `x` holds the strings' characters and zeros behind them, one less than a window is wide.
-    Shape: [S, L + width - 1, c], [width * c, filters], [S] -> [S, filters] twice
+    `x` holds the characters of strings of up to `length` and at least as many zeros behind them as a window needs.
+    Shape: [S, L + width - 1 or more, c], [width * c, filters], [S] -> [S, filters] twice
     """
     strings, padded, channels = x.shape
     depth, filters = matrix.shape
-    length = padded - depth // channels + 1
     sizes = _sizes(length, depth)
     maxima = x.new_empty(strings, filters)
     where = x.new_empty(strings, filters, dtype=torch.int16)
@@ -172,7 +174,7 @@ def window_maxima(x: Tensor, matrix: Tensor, lengths: Tensor) -> tuple[Tensor, T
 
 
 @window_maxima.register_fake
-def _(x: Tensor, matrix: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+def _(x: Tensor, matrix: Tensor, lengths: Tensor, length: int) -> tuple[Tensor, Tensor]:  # noqa: ARG001
     shape = len(x), matrix.shape[1]
     return x.new_empty(shape), x.new_empty(shape, dtype=torch.int16)
 
@@ -180,13 +182,14 @@ def _(x: Tensor, matrix: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:  # n
 @torch.library.custom_op(
     "groc::window_maxima_backward",
     mutates_args=(),
-    schema="(Tensor gradient, Tensor where, Tensor x, Tensor matrix) -> (Tensor, Tensor)",
+    schema="(Tensor gradient, Tensor where, Tensor x, Tensor matrix, int length) -> (Tensor, Tensor)",
 )
-def window_maxima_backward(gradient: Tensor, where: Tensor, x: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
+def window_maxima_backward(
+    gradient: Tensor, where: Tensor, x: Tensor, matrix: Tensor, length: int
+) -> tuple[Tensor, Tensor]:
     """Of the windows, [S, L, width * c], and of the matrix."""
     strings, padded, channels = x.shape
     depth, filters = matrix.shape
-    length = padded - depth // channels + 1
     sizes = _sizes(length, depth)
     blocks = triton.cdiv(strings * sizes["SPAN"], sizes["ROWS"])
     windows = x.new_empty(strings, length, depth)
@@ -202,6 +205,5 @@ def window_maxima_backward(gradient: Tensor, where: Tensor, x: Tensor, matrix: T
 
 
 @window_maxima_backward.register_fake
-def _(gradient: Tensor, where: Tensor, x: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
-    strings, padded, channels = x.shape
-    return x.new_empty(strings, padded - len(matrix) // channels + 1, len(matrix)), torch.empty_like(matrix)
+def _(gradient: Tensor, where: Tensor, x: Tensor, matrix: Tensor, length: int) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    return x.new_empty(len(x), length, len(matrix)), torch.empty_like(matrix)

@@ -54,6 +54,25 @@ def twin(network: PrefixNetwork, x: Tensor, state: State, rate: float) -> tuple[
     return x, tuple(after)
 
 
+class TestLowerPrecision:
+    @pytest.mark.parametrize("rate", [0.0, 0.5])
+    def test_under_autocast_it_computes_in_bfloat16_and_gives_float32(self, rate: float) -> None:
+        results = []
+        for lower in (False, True):
+            network = network_of(2, rate).float()
+            x = torch.randn(5, 3, 4, generator=torch.Generator().manual_seed(1)).requires_grad_()
+            torch.manual_seed(2)
+            with torch.autocast("cpu", torch.bfloat16, enabled=lower):
+                prefixes, state = network(x, network.start(3))
+            (prefixes.raw.square().sum() + state[0][1].sum()).backward()
+            weight = network.layers[0].weight_hh_l0
+            assert prefixes.raw.dtype == state[1][0].dtype == weight.grad.dtype == torch.float32
+            results.append((prefixes.raw.detach(), x.grad, weight.grad))
+        for plain, rounded in zip(*results, strict=True):
+            error = float((plain - rounded).norm() / plain.norm())
+            assert 1e-5 < error < 3e-2
+
+
 class TestWeightDropout:
     @given(st.integers(1, 6), st.integers(1, 3), st.sampled_from([0.2, 0.5, 0.9]), st.integers(0, 99))
     def test_equals_a_loop_with_the_same_dropped_matrix(self, length: int, layers: int, rate: float, seed: int) -> None:

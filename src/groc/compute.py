@@ -25,12 +25,17 @@ class Policy:
 
     device: torch.device
     bf16: bool
+    bf16_prefix: bool
     compile: bool
     graphs: bool
 
     def autocast(self) -> AbstractContextManager[None]:
         """Matrix products of the word encoder in bfloat16 where the policy says so. Weights stay float32."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
+
+    def autocast_prefix(self) -> AbstractContextManager[None]:
+        """The same for the LSTM layers."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16_prefix)
 
     def compiled(self, function: Function) -> Function:
         """The function, compiled if the policy says so (and left as it is where a machine has no compiler)."""
@@ -41,7 +46,7 @@ class Policy:
 
     def describe(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
-        ways = ["bfloat16" if self.bf16 else "float32"]
+        ways = ["all in bfloat16" if self.bf16_prefix else "bfloat16" if self.bf16 else "float32"]
         ways += ["compiled"] * self.compile + ["recorded"] * self.graphs
         return ", ".join([name, *ways])
 
@@ -63,8 +68,14 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
         if device.index is not None:
             torch.cuda.set_device(device)
         torch.set_float32_matmul_precision("high")  # TF32: the prefix network and the softmax in training
-    decide = {"yes": True, "no": False, "auto": on_gpu}
-    return Policy(device, decide[compute.bf16], decide[compute.compile], on_gpu and decide[compute.graphs])
+    decide = {"yes": True, "no": False, "auto": on_gpu, "all": True}
+    return Policy(
+        device,
+        bf16=decide[compute.bf16],
+        bf16_prefix=compute.bf16 == "all",
+        compile=decide[compute.compile],
+        graphs=on_gpu and decide[compute.graphs],
+    )
 
 
 @contextmanager

@@ -171,7 +171,7 @@ class Compute:
     device: str = "auto"
     """auto, cpu, cuda, cuda:0, ..."""
     bf16: str = "auto"
-    """Matrix products of the word encoder in bfloat16: auto (on a GPU), yes or no."""
+    """Matrix products of the word encoder in bfloat16: auto (on a GPU), yes or no; all: the LSTM layers too."""
     compile: str = "auto"
     """Compile the encoder with torch.compile: auto (on a GPU), yes or no."""
     graphs: str = "auto"
@@ -283,7 +283,7 @@ CHOICES = {
     "output.activation": ("relu", "selu", "tanh"),
     "output.bias": ("tanh", "relu", "selu", "none"),
     "training.schedule": ("plateau", "cosine"),
-    "compute.bf16": ("auto", "yes", "no"),
+    "compute.bf16": ("auto", "yes", "no", "all"),
     "compute.compile": ("auto", "yes", "no"),
     "compute.graphs": ("auto", "yes", "no"),
 }

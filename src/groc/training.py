@@ -153,7 +153,8 @@ class Trainer:
         """What the device does in a step: read the window, update weights, state and losses in place."""
         window = self.window[: unroll + 1]
         embeddings, ids = self._sampled(window) if self.sampler else (self._embeddings(full), window)
-        prefixes, state = self.model.read(embeddings, ids[:-1], self.state)
+        with self.policy.autocast_prefix():
+            prefixes, state = self.model.read(embeddings, ids[:-1], self.state)
         losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, ids[1:].flatten())
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]

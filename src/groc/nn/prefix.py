@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from groc.nn.aligned import as_computed
 from groc.nn.dropout import SharedDropout, WordDropout
 from groc.nn.softmax import Softmax
 
@@ -66,21 +67,29 @@ class PrefixNetwork(nn.Module):
         return Prefixes(x, raw), tuple(after)
 
     def _run(self, layer: nn.Module, x: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
-        """One layer, in training with some of its hidden-to-hidden weights left out, the same ones at all positions."""
+        """One layer, in training with some of its hidden-to-hidden weights left out, the same ones at all positions.
+
+        Under autocast it computes in the type of that, with inputs and outputs in their own.
+        """
         assert isinstance(layer, nn.LSTM)
+        device = x.device.type
         # Not `layer.training`: dynamic evaluation sets that for the sake of gradients, and wants no dropout.
-        if not self.weight_dropout.training or not self.weight_dropout.p:
+        drops = self.weight_dropout.training and self.weight_dropout.p
+        if not drops and not torch.is_autocast_enabled(device):
             return layer(x, state)  # type: ignore[no-any-return]
-        dropped = self.weight_dropout(layer.weight_hh_l0)
-        weights = [layer.weight_ih_l0, dropped, layer.bias_ih_l0, layer.bias_hh_l0]
+        recurrent = self.weight_dropout(layer.weight_hh_l0) if drops else layer.weight_hh_l0
+        weights = [layer.weight_ih_l0, recurrent, layer.bias_ih_l0, layer.bias_hh_l0]
         # In one piece and in cuDNN's order: else it gathers them itself at every call, and warns.
-        pieces = torch.split(torch.cat([weight.flatten() for weight in weights]), [w.numel() for w in weights])
+        flat = as_computed(torch.cat([weight.flatten() for weight in weights]))
+        pieces = torch.split(flat, [weight.numel() for weight in weights])
         packed = [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
-        out, hidden, cell = torch.lstm(
-            x, state, packed, has_biases=True, num_layers=1, dropout=0.0, train=True, bidirectional=False,
-            batch_first=False,
-        )  # fmt: skip
-        return out, (hidden, cell)
+        hidden, cell = state
+        inputs = as_computed(x), (as_computed(hidden), as_computed(cell)), packed
+        with torch.autocast(device, enabled=False):  # autocast of an LSTM is always to float16
+            out, hidden, cell = torch.lstm(
+                *inputs, has_biases=True, num_layers=1, dropout=0.0, train=True, bidirectional=False, batch_first=False
+            )
+        return out.to(x.dtype), (hidden.to(x.dtype), cell.to(x.dtype))
 
     def start(self, batch: int) -> State:
         """The state before any word: zeros."""

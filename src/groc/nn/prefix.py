@@ -77,8 +77,9 @@ class PrefixNetwork(nn.Module):
         drops = self.weight_dropout.training and self.weight_dropout.p
         if not drops and not torch.is_autocast_enabled(device):
             return layer(x, state)  # type: ignore[no-any-return]
-        recurrent = self.weight_dropout(layer.weight_hh_l0) if drops else layer.weight_hh_l0
-        weights = [layer.weight_ih_l0, recurrent, layer.bias_ih_l0, layer.bias_hh_l0]
+        weights: list[Tensor] = list(layer.parameters())  # input, recurrent, and the biases of both
+        if drops:
+            weights[1] = self.weight_dropout(weights[1])
         # In one piece and in cuDNN's order: else it gathers them itself at every call, and warns.
         flat = as_computed(torch.cat([weight.flatten() for weight in weights]))
         pieces = torch.split(flat, [weight.numel() for weight in weights])

@@ -252,6 +252,31 @@ def test_terms_that_come_at_the_same_time_all_stay(client: httpx.Client) -> None
     assert sorted(term["word"] for term in client.get(f"/api/glossaries/{key}").json()["terms"]) == sorted(words)
 
 
+def test_a_glossary_has_room_for_so_many_characters_however_they_come(client: httpx.Client) -> None:
+    half, other_half = (long_terms(limits.GLOSSARY)[side::2] for side in (0, 1))
+    answer = client.post("/api/glossaries", json={"terms": half})
+    assert answer.status_code == 201
+    path = f"/api/glossaries/{answer.json()['id']}"
+    full = client.post(f"{path}/terms", json={"terms": other_half})
+    assert full.json()["terms"] == len(half) + len(other_half)
+    for refusal in (
+        client.post(f"{path}/terms", json={"terms": [{"word": "z"}]}),
+        client.put(path, json={"terms": long_terms(limits.GLOSSARY + 1)}),
+    ):
+        refused(refusal, 413)
+    assert len(client.get(path).json()["terms"]) == len(half) + len(other_half)  # as it was
+    assert client.delete(f"{path}/terms/A").status_code == 200
+    assert client.post(f"{path}/terms", json={"terms": [{"word": "z"}]}).status_code == 200
+
+
+def test_that_a_glossary_is_full_is_said_with_what_to_do(client: httpx.Client) -> None:
+    answer = client.post("/api/glossaries", json={"terms": long_terms(limits.GLOSSARY + 7)})
+    error = answer.json()["error"]
+    assert f"{limits.GLOSSARY:,} characters" in error
+    assert f"{limits.GLOSSARY + 7:,}" in error
+    assert "shorten" in error
+
+
 def test_a_glossary_once_read_never_changes(models: dict[str, LanguageModel]) -> None:
     glossaries = Glossaries(models, DEFAULT)
     key, before = glossaries.create([Term("zebra", "a striped animal")])
@@ -311,6 +336,19 @@ def test_glossaries_that_are_not_used_go_first_and_in_time(models: dict[str, Lan
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 TERM = {"word": "zebra", "definition": "a striped animal", "related": ["horse"]}
+
+
+def long_terms(characters: int) -> list[dict[str, Any]]:
+    """A few terms with so many characters in all, more of them in related words than in definitions."""
+    whole = {"definition": "d" * limits.DEFINITION, "related": ["r" * limits.WORD] * limits.RELATED}
+    number, rest = divmod(characters, 1 + limits.DEFINITION + limits.WORD * limits.RELATED)
+    return [
+        *({"word": chr(ord("A") + i), **whole} for i in range(number)),
+        *({"word": "x" + f"{i:0{limits.WORD - 1}}"} for i in range(rest // limits.WORD)),
+        *([{"word": "y" * (rest % limits.WORD)}] if rest % limits.WORD else []),
+    ]
+
+
 BAD = {
     "no text": ("/api/score", {"text": ""}, 400),
     "white space": ("/api/score", {"text": " \n\t "}, 400),
@@ -337,6 +375,7 @@ BAD = {
     "an empty related word": ("/api/glossaries", {"terms": [{"word": "a", "related": [""]}]}, 422),
     "a long definition": ("/api/glossaries", {"terms": [{"word": "a", "definition": "word " * 10_000}]}, 413),
     "too many terms": ("/api/glossaries", {"terms": [{"word": f"w{i}"} for i in range(limits.TERMS + 1)]}, 413),
+    "too many characters in a glossary": ("/api/glossaries", {"terms": long_terms(limits.GLOSSARY + 1)}, 413),
     "a long text": ("/api/score", {"text": "a" * (limits.TEXT + 1)}, 413),
     "many words": ("/api/score", {"text": "a " * (DEFAULT.words + 1)}, 413),
     "many words before the next": ("/api/next", {"text": "a " * (DEFAULT.words + 1)}, 413),

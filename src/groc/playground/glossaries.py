@@ -15,8 +15,7 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.lexicon.terms import Term
 from groc.model import LanguageModel
-from groc.playground import limits
-from groc.playground.limits import Limits
+from groc.playground.limits import Limits, check_glossary
 
 Terms = Mapping[str, Term]
 
@@ -80,8 +79,7 @@ class Glossaries:
         self, terms: Terms, models: Mapping[str, LanguageModel] | None = None, new: Terms | None = None
     ) -> Taught:
         """Models that know these terms; `models` may know all but the `new` ones already."""
-        if len(terms) > limits.TERMS:
-            raise HTTPException(413, f"A glossary has room for {limits.TERMS:,} terms: remove some, or make another.")
+        check_glossary(terms.values())
         glossary, fresh = _glossary(terms), _glossary(terms if new is None else new)
         taught = {name: model.copy() for name, model in (models or self._models).items()}
         for model in taught.values():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
 
+from groc.lexicon.terms import Term
 from groc.text import token_lines
 
 # What every request has to keep to; these stand in the OpenAPI document.
@@ -26,6 +27,8 @@ DEFINITION = 2_000
 """Characters of a definition."""
 RELATED = 100
 """Related words of a term."""
+GLOSSARY = 500_000
+"""Characters of all words, definitions and related words of a glossary together: it stays in memory."""
 
 
 @dataclass(frozen=True)
@@ -58,3 +61,16 @@ def check_words(texts: Sequence[str], limit: int, tokenised: bool = False) -> No
     number = sum(len(line) for text in texts for line in token_lines(text, tokenised=tokenised, lower=False))
     if number > limit:
         raise HTTPException(413, f"There are {number:,} words where at most {limit:,} may be: send less at a time.")
+
+
+def check_glossary(terms: Collection[Term]) -> None:
+    """Refuse a glossary that has no room here, before a model is taught it."""
+    if len(terms) > TERMS:
+        raise HTTPException(413, f"A glossary has room for {TERMS:,} terms: remove some, or make another.")
+    characters = sum(len(text) for term in terms for text in (term.word, term.definition, *term.related))
+    if characters > GLOSSARY:
+        raise HTTPException(
+            413,
+            f"A glossary has room for {GLOSSARY:,} characters, and all terms of this one would have {characters:,}: "
+            "shorten some, remove some, or make another.",
+        )

@@ -1,0 +1,90 @@
+"""Time how long it takes until new words with definitions can be predicted, in a model with many words.
+
+    python bench/adding_words.py [--words 100000] [--device cpu] [--out FILE] [--json]
+
+From `add_words` to vectors that a prefix can be scored with: forms are looked up, and what is new is composed. Models
+are of the `penn` recipe, with start values, since their time does not depend on these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from groc.benchmark import made_forms
+from groc.building import build
+from groc.compute import choose
+from groc.config import Compute
+from groc.files import write_text
+from groc.lexicon import Glossary
+from groc.model import LanguageModel
+from groc.recipe import load_recipe
+from groc.report import table, to_json
+from groc.results import circumstances
+from groc.vocabulary import END, Vocabulary
+
+VARIANTS = {"characters": "groc", "n-grams": "groc-ngrams"}
+TIMES = 50
+MANY = 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--words", type=int, default=100_000)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    policy = choose(Compute(device=options.device))
+    record: dict[str, Any] = {**circumstances(policy), "words": options.words, "many": MANY, "models": {}}
+    forms = made_forms(options.words, options.words, np.random.default_rng(1))
+    words = (END, *(forms.string(i) for i in range(1, options.words)))
+    for name, variant in VARIANTS.items():
+        config = load_recipe("penn", variant, [])
+        glossary = Glossary({words[1]: ("a thing", ())})
+        model = build(config, Vocabulary(words, [1] * len(words)), glossary, calibrate=False).to(policy.device).eval()
+        model.embeddings  # noqa: B018 (what a loaded model has composed already)
+        record["models"][name] = {"one_ms": one(model, words), "many_ms": many(model, words)}
+    if options.out:
+        write_text(options.out, to_json(record, indent=1) + "\n")
+    if options.json:
+        print(to_json(record))
+        return
+    rows = [[name, f"{row['one_ms']:.1f}", f"{row['many_ms']:.0f}"] for name, row in record["models"].items()]
+    print(table([f"{options.words:,} words, {policy.describe()}", "one word, ms", f"{MANY:,} words, ms"], rows))
+
+
+def one(model: LanguageModel, words: tuple[str, ...]) -> float:
+    """The median of some additions, each on top of the last."""
+    return statistics.median(milliseconds(model, terms(words, f"neologism{i}", 1)) for i in range(TIMES))
+
+
+def many(model: LanguageModel, words: tuple[str, ...]) -> float:
+    return milliseconds(model, terms(words, "coinage", MANY))
+
+
+def terms(words: tuple[str, ...], name: str, count: int) -> Glossary:
+    """Made-up words with definitions of eight words each, of the two thousand that all definitions are made of."""
+    pick = np.random.default_rng(count).integers(1, 2000, (count, 8))
+    return Glossary({f"{name}{i}": (" ".join(words[at] for at in row), ()) for i, row in enumerate(pick)})
+
+
+@torch.no_grad()
+def milliseconds(model: LanguageModel, glossary: Glossary) -> float:
+    """Milliseconds until the vectors are there."""
+    start = time.perf_counter()
+    model.add_words(glossary)
+    model.embeddings  # noqa: B018
+    if model.device.type == "cuda":
+        torch.cuda.synchronize()
+    return 1000 * (time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ from conftest import tiny_config
 from test_training import Workshop, workshop  # noqa: F401
 
 from groc.nn.segments import Segments
-from groc.nn.surface import CharacterCNN, _MaximumOverPositions
+from groc.nn.surface import CharacterCNN
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -22,9 +22,9 @@ def test_sums_over_lists_equal_those_of_embedding_bag(dim: int, dtype: torch.dty
     torch.manual_seed(dim)
     rows, lists = 500, 3000
     sizes = torch.randint(0, 9, (lists,))
-    sizes[7] = 1000  # is cut into pieces on the way back
+    sizes[7] = 1000
     offsets = F.pad(sizes.cumsum(0), (1, 0)).int()
-    index = (torch.rand(int(offsets[-1])) ** 3 * rows).int()
+    index = (torch.rand(int(offsets[-1])) ** 3 * rows).int()  # the first rows so often that their lists are cut
     segments = Segments(index, offsets, torch.rand(lists), rows)
     matrix = torch.randn(rows, dim, dtype=dtype)
     weights = torch.randn(lists, dim)
@@ -78,16 +78,10 @@ def test_recorded_steps_give_the_weights_that_plain_steps_give(
             if trainer.position.at + 30 > len(trainer.streams):
                 trainer.position.at = 0
             trainer.step()
+        assert hasattr(trainer.launch, "graphs") == (graphs == "yes")
         weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
     for plain, recorded in zip(*weights, strict=True):
         torch.testing.assert_close(plain, recorded, rtol=1e-5, atol=1e-6)
-
-
-def test_a_maximum_has_one_place_to_send_its_gradient_to() -> None:
-    scores = torch.zeros(2, 4, 3, device="cuda", requires_grad=True)
-    _MaximumOverPositions.apply(scores, torch.tensor([4, 2], device="cuda")).sum().backward()
-    assert scores.grad.sum().item() == 6
-    assert scores.grad.max().item() == 1
 
 
 def test_a_resumed_run_ends_as_one_that_was_never_stopped(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811
@@ -96,3 +90,32 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(workshop: Workshop, tm
     stopped = workshop.run(tmp_path / "stopped", config, stops=[2, 9])
     for one, other in zip(whole.model.parameters(), stopped.model.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_averages_and_evaluation_between_recorded_steps(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811
+    """The whole of `run`, with the averaged weights swapped in for each evaluation."""
+    ends = []
+    for graphs in ("no", "yes"):
+        compute = {"compute.device": "cuda", "compute.compile": "no", "compute.bf16": "no", "compute.graphs": graphs}
+        trainer = workshop.run(tmp_path / graphs, tiny_config("groc", changes={**compute, "training.average": 0.9}))
+        ends.append([*trainer.model.parameters(), *trainer.averaged.average])
+    for plain, recorded in zip(*ends, strict=True):
+        torch.testing.assert_close(plain, recorded, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_is_scored_with_the_weights_of_the_last_recorded_step(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811
+    trainer = workshop.trainer(tmp_path, tiny_config("groc", changes={"compute.device": "cuda"}))
+    model = trainer.model
+    for _ in range(6):
+        trainer.step()
+        kept = model.embeddings.rows(torch.arange(3, device="cuda"))
+    model._kept = None
+    torch.testing.assert_close(kept, model.embeddings.rows(torch.arange(3, device="cuda")))
+
+
+def test_windows_that_are_too_deep_for_the_fused_kernel_take_the_plain_way() -> None:
+    cnn = CharacterCNN(8, 50, (5,) * 6, 1, 40).cuda()
+    vectors = torch.randn(9, 7, 50, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        maxima = cnn._maxima(vectors, cnn._matrices(), torch.full((9,), 7, device="cuda", dtype=torch.int32))
+    assert maxima.shape == (9, 30)

@@ -23,6 +23,7 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
+from groc.nn.sampling import Sampler
 from groc.nn.softmax import Mixture, Softmax
 from groc.scoring import Correction, score
 from groc.vocabulary import Vocabulary
@@ -87,9 +88,13 @@ class TestMixture:
         assert mixed.parameter_count() - plain.parameter_count() == 3 * (8 * 8 + 8) + 3 * 8
         assert mixed.is_open
 
-    def test_no_sample_of_words(self) -> None:
-        with pytest.raises(GrocError, match=r"training\.sample and output\.mixtures"):
-            tiny_config(changes={**MIXED, "training.sample": 12})
+    def test_of_a_sample_that_has_all_words_the_loss_is_the_full_one(self) -> None:
+        torch.manual_seed(1)
+        table = Embeddings(torch.zeros(7, 4), torch.randn(7, 4), torch.randn(7))
+        mixture, prefixes, targets = Mixture(4, 3, 0.0), torch.randn(7, 4), torch.arange(7)
+        sample = Sampler(np.ones(7, np.int64), 3, torch.device("cpu")).draw(targets)
+        found = mixture.loss(prefixes, sample.weighted(table), targets)
+        torch.testing.assert_close(found, mixture.loss(prefixes, table, targets))
 
 
 @torch.no_grad()

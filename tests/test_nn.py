@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import tiny_model
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
-from groc.lexicon import Empty
+from groc.lexicon import Empty, Glossary
 from groc.nn import softmax
 from groc.nn.dropout import SharedDropout
 from groc.nn.embeddings import Embeddings
 from groc.nn.output import ACTIVATIONS, ResidualNetwork
 from groc.nn.prefix import PrefixNetwork, detach
 from groc.nn.segments import Segments
-from groc.nn.surface import BEGIN, END, FIRST_BYTE, CharacterCNN, HashedNgrams, hash_ngrams
+from groc.nn.surface import BEGIN, END, FIRST_BYTE, CharacterCNN, HashedNgrams, _MaximumOverPositions, hash_ngrams
 from groc.vocabulary import END as END_WORD
 from groc.vocabulary import Vocabulary
 
@@ -341,3 +342,21 @@ class TestSoftmax:
         mixed = softmax.with_uniform(p.log(), share, len(weights)).exp()
         torch.testing.assert_close(mixed, share * p + (1 - share) / len(weights))
         assert float(mixed.sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_maximum_has_one_place_to_send_its_gradient_to() -> None:
+    scores = torch.zeros(2, 4, 3, requires_grad=True)
+    _MaximumOverPositions.apply(scores, torch.tensor([4, 2])).sum().backward()
+    assert scores.grad.sum().item() == 6
+    assert scores.grad.max().item() == 1
+
+
+@pytest.mark.parametrize(("kind", "surface"), [("groc", "cnn"), ("groc", "ngrams"), ("convolutional", "cnn")])
+def test_what_was_made_in_inference_mode_serves_gradients_too(
+    kind: str, surface: str, vocabulary: Vocabulary, glossary: Glossary
+) -> None:
+    model = tiny_model(kind, surface, vocabulary, glossary)
+    with torch.inference_mode():
+        model.embed()
+    model.embed().output.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from groc.building import build
 from groc.compute import Group, Policy, choose
-from groc.config import Compute
 from groc.corpus import Text
 from groc.forms import Lists, WordForms
 from groc.lexicon import Empty
@@ -82,7 +81,7 @@ def time_models(size: Size, models: list[str], steps: int, device: str, settings
         trainers = {name: stack.enter_context(made_trainer(size, name, device, settings, folder)) for name in models}
         times: dict[str, list[float]] = {name: [] for name in trainers}
         memory: dict[str, float | None] = dict.fromkeys(trainers)
-        warm_up = WARM_UP[choose(Compute(device=device)).device.type]
+        warm_up = WARM_UP[next(iter(trainers.values())).policy.device.type]
         for turn in range(warm_up + steps):
             for name, trainer in trainers.items():
                 _rewind(trainer)
@@ -167,7 +166,7 @@ def made_trainer(size: Size, name: str, device: str, settings: list[str], folder
             model, config, ids, Text("made up", (END,), np.zeros(1, np.int32)), folder, policy, group, quiet=True
         )
         if name in NAIVE:
-            trainer.embed = lambda: embed_naively(model, model.forms)
+            trainer.embed = lambda: embed_naively(model, model.forms).mapped(Tensor.float)
         model.train()
         yield trainer
 

@@ -46,9 +46,9 @@ class Policy:
 
     def describe(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
-        ways = ["all in bfloat16" if self.bf16_prefix else "bfloat16" if self.bf16 else "float32"]
-        ways += ["compiled"] * self.compile + ["recorded"] * self.graphs
-        return ", ".join([name, *ways])
+        number = "bfloat16 with the LSTM" if self.bf16_prefix else "bfloat16" if self.bf16 else "float32"
+        ways = {"compiled": self.compile, "recorded": self.graphs}
+        return ", ".join([name, number, *(way for way, taken in ways.items() if taken)])
 
 
 def choose(compute: Compute, group: Group | None = None) -> Policy:

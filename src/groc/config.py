@@ -127,7 +127,7 @@ class Training:
     unroll: int = 35
     """Words of each stream in one step."""
     random_unroll: bool = False
-    """Vary the number of words a step around `unroll`, with the learning rate in proportion."""
+    """Vary the number of words a step around `unroll`, in fives, with the learning rate in proportion."""
     rate: float = 1e-3
     """Adam's learning rate."""
     encoder_rate: float = 1.0
@@ -324,8 +324,6 @@ def check(config: Config) -> Config:
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
     if config.training.sample and config.training.full_updates < 1:
         raise GrocError("training.sample and training.full_updates exclude each other: leave one at its default.")
-    if config.training.sample and config.output.mixtures > 1:
-        raise GrocError("training.sample and output.mixtures exclude each other: leave one at its default.")
     if not config.surface.filters or min(config.surface.filters) < 1:
         raise GrocError("surface.filters must be a list of numbers from 1: how many filters of width 1, 2, 3, ...")
     if list(config.output.cutoffs) != sorted({rank for rank in config.output.cutoffs if rank >= 1}):

@@ -31,7 +31,7 @@ def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam
         {"params": composing, "share": training.encoder_rate},
     ]
     if training.encoder_rate == 1 or not composing:
-        groups = [{"params": list(model.parameters()), "share": 1.0}]
+        groups = [{"params": [*rest, *composing], "share": 1.0}]
     if on_gpu:  # the rate lies there too, so that a recorded step sees it change
         groups = [{**group, "lr": torch.tensor(training.rate, device=model.device)} for group in groups]
     return torch.optim.Adam(

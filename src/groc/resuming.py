@@ -54,8 +54,8 @@ def save(trainer: Trainer) -> None:
     tensors["losses"] = torch.cat(group.gather(trainer.losses))
     if trainer.averaged:
         tensors |= {f"average.{name}": tensor for name, tensor in trainer.averaged.state().items()}
-    if trainer.frozen:  # copies: the parts of a tied model's embeddings are one and the same tensor
-        tensors |= {f"frozen.{name}": tensor.clone() for name, tensor in vars(trainer.frozen).items()}
+    if trainer.frozen:
+        tensors |= {f"frozen.{name}": tensor for name, tensor in vars(trainer.frozen).items()}
     tensors["random.draws"] = trainer.draws.get_state()
     for name, source in _random_states(trainer).items():
         everyones = group.gather(source.to(trainer.policy.device))
@@ -98,13 +98,9 @@ def _restore_tensors(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
     trainer.optimiser.load_state_dict(
         {**trainer.optimiser.state_dict(), "state": _by_parameter(_below(tensors, "optimiser"))}
     )
-    trainer.state = tuple(
-        (
-            tensors[f"state.{i}.hidden"][:, mine].contiguous().to(device),
-            tensors[f"state.{i}.cell"][:, mine].contiguous().to(device),
-        )
-        for i in range(len(trainer.state))
-    )
+    for i, layer in enumerate(trainer.state):
+        for name, tensor in zip(("hidden", "cell"), layer, strict=True):
+            tensor.copy_(tensors[f"state.{i}.{name}"][:, mine])
     trainer.losses.copy_(tensors["losses"][mine])
     if trainer.averaged:
         trainer.averaged.restore(_below(tensors, "average"), trainer.position.average_steps)

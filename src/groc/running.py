@@ -70,7 +70,7 @@ def train_model(
     if not trainer.quiet:
         print(
             f"{config.name}: {model.parameter_count():,} parameters, {len(model.vocabulary):,} words, "
-            f"{len(train):,} training tokens, {policy.describe()}",
+            f"{len(train):,} training tokens, {trainer.policy.describe()}",
             file=sys.stderr,
         )
     trainer.run()

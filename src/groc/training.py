@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -54,8 +55,12 @@ class Trainer:
         quiet: bool = False,
     ) -> None:
         self.model, self.config, self.folder = model, config, folder
-        self.policy, self.group = policy, group
         self.options = config.training
+        whole = not self.options.sample  # else the shapes of a step are its own
+        self.group = group
+        self.policy = replace(
+            policy, compile=policy.compile and whole, graphs=policy.graphs and whole and group.size == 1
+        )
         self.streams = _streams(train, model.vocabulary.end, self.options.batch, group).to(policy.device)
         # Words of the valid text that training does not have are scored too, in the union of both vocabularies.
         self.valid_vocabulary = model.vocabulary.union(valid.types)
@@ -73,7 +78,9 @@ class Trainer:
         forms = self.shared.forms if self.shared else model.forms
         if not self.options.sample:
             forms.make_ready()  # before it is compiled
-        self.embed: Callable[[], Embeddings] = policy.compiled(lambda: _float32(model.embed_forms(forms)))
+        self.embed: Callable[[], Embeddings] = self.policy.compiled(
+            lambda: model.embed_forms(forms).mapped(Tensor.float)
+        )
         self.frozen: Embeddings | None = None
         """With sparse updates, the embeddings of the last full one."""
         counts, draws = model.vocabulary.counts, self.options.sample
@@ -85,8 +92,7 @@ class Trainer:
         self.state: State = model.prefix.start(self.streams.shape[1])
         self.losses = torch.zeros(self.streams.shape[1], dtype=torch.float64, device=policy.device)
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
-        records = policy.graphs and group.size == 1 and not self.options.sample
-        self.launch: Callable[[Hashable, Callable[[], None]], None] = Replayed() if records else _at_once
+        self.launch: Callable[[Hashable, Callable[[], None]], None] = Replayed() if self.policy.graphs else _at_once
         self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
         self.quiet = quiet or not group.leads
         self.stop = False
@@ -141,10 +147,13 @@ class Trainer:
         self.window[: unroll + 1].copy_(self.streams[position.at : position.at + unroll + 1])
         set_rate(self.optimiser, self._rate() * unroll / options.unroll)
         self.launch((unroll, full), lambda: self._work(unroll, full))
+        # A replay writes weights behind PyTorch's back; the model's kept vectors go by this count.
+        torch.autograd.graph.increment_version(self.model.parameters())
         if self.averaged:
             self.averaged.update()
 
-        self.stop = self.group.any(self.stop)
+        if self.group.any(self.stop):  # no assignment: a signal may come while this process waits for the others
+            self.stop = True
         position.at += unroll
         position.step += 1
         position.words += unroll * options.batch
@@ -208,7 +217,7 @@ class Trainer:
     def encode_sample(self, sample: Sample) -> Embeddings:
         """E^in, E^out and b of the words of a sample; no other word is encoded."""
         with self.policy.autocast():
-            return sample.weighted(_float32(self.model.embed_forms(self.model.forms.take(sample.ids))))
+            return sample.weighted(self.model.embed_forms(self.model.forms.take(sample.ids)).mapped(Tensor.float))
 
     def _regularisation(self, prefixes: Prefixes) -> Tensor | float:
         penalty: Tensor | float = 0.0
@@ -358,10 +367,6 @@ class Trainer:
 
 def _at_once(kind: Hashable, work: Callable[[], None]) -> None:  # noqa: ARG001
     work()
-
-
-def _float32(embeddings: Embeddings) -> Embeddings:
-    return Embeddings(embeddings.input.float(), embeddings.output.float(), embeddings.bias.float())
 
 
 def _streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:

@@ -16,7 +16,7 @@ class SharedDropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        self.rate = _checked(rate)
+        self.rate = checked_rate(rate)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.rate == 0:
@@ -34,7 +34,7 @@ class WordDropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        self.rate = _checked(rate)
+        self.rate = checked_rate(rate)
 
     def forward(self, x: Tensor, ids: Tensor, words: int) -> Tensor:
         """The vectors of words by their ids, all of which are below `words`. Shape: [..., d], [...] -> [..., d]"""
@@ -47,7 +47,7 @@ class WordDropout(nn.Module):
         return f"rate={self.rate}"
 
 
-def _checked(rate: float) -> float:
+def checked_rate(rate: float) -> float:
     if not 0 <= rate < 1:
         raise GrocError(f"A dropout rate lies between 0 and 1 (1 excluded), not at {rate}.")
     return rate

@@ -42,25 +42,27 @@ class PreparedForms(nn.Module):
 
     def make_ready(self) -> None:
         """Make now what is else made when the first gradient is asked for."""
-        if isinstance(self.strings, Characters):
-            self.strings.by_length()
-        if self.strings is not None:
-            self._lists_of_context()
-        for lists in list(self.modules()):
-            if isinstance(lists, Segments | Picks):
-                lists.transposed()
+        if self.strings is None:
+            return
+        for lists in (self._strings_lists(), self._lists_of_context()):
+            lists.transposed()
 
     def context(self, strings: Tensor) -> tuple[Tensor, Tensor]:
         """The means of each word's related words and of its definition. Shape: [S, k] -> [V, k] twice"""
         both = self._lists_of_context()(strings)
         return both[: self.words], both[self.words :]
 
+    def _strings_lists(self) -> Segments | Picks:
+        assert self.strings is not None
+        return self.strings.by_length().characters if isinstance(self.strings, Characters) else self.strings
+
     def _lists_of_context(self) -> Segments:
         """Relations and definitions behind each other, since one large sum is faster than two small ones."""
         if self._context is None:
             assert self.relations is not None
             assert self.definition is not None
-            self._context = self.relations.followed_by(self.definition)
+            with torch.inference_mode(False):  # else gradients could not use what is made here
+                self._context = self.relations.followed_by(self.definition)
         return self._context
 
     def take(self, which: Tensor) -> PreparedForms:

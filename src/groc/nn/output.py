@@ -39,7 +39,7 @@ class BiasTable(WordTable):
     def calibrate(self, counts: npt.NDArray[np.int64]) -> None:
         """Start at log((count + 1) / total), so that prediction starts from the words' frequencies in training.
 
-        With the mean taken off, which changes no probability: rows that are grown later start at 0, and so at the mean.
+        With the mean taken off, which changes no probability: rows that are grown later start at 0, near the mean.
         """
         logs = torch.from_numpy(counts + 1).double().log()
         self.weight.copy_((logs - logs.mean())[:, None])

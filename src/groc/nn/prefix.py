@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from groc.nn.aligned import as_computed
-from groc.nn.dropout import SharedDropout, WordDropout
+from groc.nn.dropout import SharedDropout, WordDropout, checked_rate
 from groc.nn.softmax import Softmax
 
 LayerState = tuple[Tensor, Tensor]
@@ -50,7 +50,7 @@ class PrefixNetwork(nn.Module):
         self.layers = nn.ModuleList(nn.LSTM(size, after) for size, after in pairwise(sizes))
         rates = [input_dropout, *[hidden_dropout] * (layers - 1), output_dropout]
         self.dropouts = nn.ModuleList(SharedDropout(rate) for rate in rates)
-        self.weight_dropout = nn.Dropout(weight_dropout)
+        self.weight_dropout = nn.Dropout(checked_rate(weight_dropout))
         self.word_dropout = WordDropout(word_dropout)
         self.softmax = softmax or Softmax()
         """How its outputs predict words. It is here since it learns as the network does, and belongs to no word."""

@@ -105,9 +105,10 @@ class Segments(nn.Module):
     def transposed(self) -> Transposed:
         """The transposed lists, made when they are first asked for."""
         if self._transposed is None:
-            lists = torch.arange(len(self.offsets) - 1, dtype=self.index.dtype, device=self.index.device)
-            lists = lists.repeat_interleave(self.offsets.diff(), output_size=len(self.index))
-            self._transposed = Transposed(self.index, lists, self.rows)
+            with torch.inference_mode(False):  # else gradients could not use what is made here
+                lists = torch.arange(len(self.offsets) - 1, dtype=self.index.dtype, device=self.index.device)
+                lists = lists.repeat_interleave(self.offsets.diff(), output_size=len(self.index))
+                self._transposed = Transposed(self.index, lists, self.rows)
         return self._transposed
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -133,8 +134,9 @@ class Picks(nn.Module):
 
     def transposed(self) -> Transposed:
         if self._transposed is None:
-            places = torch.arange(len(self.index), dtype=self.index.dtype, device=self.index.device)
-            self._transposed = Transposed(self.index, places, self.rows)
+            with torch.inference_mode(False):
+                places = torch.arange(len(self.index), dtype=self.index.dtype, device=self.index.device)
+                self._transposed = Transposed(self.index, places, self.rows)
         return self._transposed
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -172,7 +174,7 @@ def _sums(rows: Tensor, index: Tensor, offsets: Tensor | None) -> Tensor:
     """The sum of each list; of lists that have one row each, where there are no offsets."""
     if offsets is None:
         return F.embedding(index, rows)
-    if rows.is_cuda and len(offsets) > 1:
+    if rows.is_cuda and len(offsets) > 1 and rows.dtype is not torch.float64:  # the kernel adds in float32
         from groc.nn.triton_sums import list_sums
 
         sums: Tensor = list_sums(rows, index, offsets)

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from groc.nn.dropout import checked_rate
+
 
 class Logits(Protocol):
     """All that a softmax needs of a word list (see `WordVectors`)."""
@@ -39,14 +41,14 @@ class Mixture(Softmax):
     """p = sum over k of pi_k(h) softmax(E^out tanh(W_k h + a_k) + b) (Yang et al. 2018).
 
     All softmaxes have the same words, so that nothing here depends on the vocabulary. They are taken one after the
-    other: without gradients, no more is held at once than for one of them.
+    other: without gradients, what is held at once does not grow with their number.
     """
 
     def __init__(self, dim: int, softmaxes: int, dropout: float) -> None:
         super().__init__()
         self.weights = nn.Linear(dim, softmaxes, bias=False)
         self.maps = nn.ModuleList(nn.Linear(dim, dim) for _ in range(softmaxes))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(checked_rate(dropout))
 
     def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
         losses = [loss(self._view(each, prefixes), embeddings, targets) for each in self.maps]

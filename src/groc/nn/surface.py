@@ -24,8 +24,8 @@ TINY = 1e-12
 """Keeps a division finite where all strings look alike."""
 CHUNK = 4096
 """Strings encoded at once where no gradient is needed."""
-FUSED = 128
-"""Positions of the longest strings that the fused kernel takes."""
+FUSED_POSITIONS, FUSED_DEPTH = 128, 256
+"""The longest strings and the longest windows (in numbers) that the fused kernel takes."""
 BANDS = (0.25, 0.5, 0.75, 0.9, 0.98, 1.0)
 """Where the bands of strings of like length end on a CPU, as shares of all strings."""
 
@@ -90,7 +90,8 @@ class Characters(nn.Module):
     def by_length(self) -> ByLength:
         """The same strings in another order, made when it is first asked for."""
         if self._by_length is None:
-            self._by_length = ByLength(self.codes, self.lengths)
+            with torch.inference_mode(False):  # else gradients could not use what is made here
+                self._by_length = ByLength(self.codes, self.lengths)
         return self._by_length
 
 
@@ -268,7 +269,8 @@ class CharacterCNN(nn.Module):
         """The largest product of each filter with a string's windows. Shape: [S, L, c], [w * c, f], [S] -> [S, f]"""
         positions = vectors.shape[1]
         x = F.pad(vectors, (0, 0, 0, len(self.kernels) - 1))
-        if x.is_cuda and torch.is_autocast_enabled("cuda") and positions <= FUSED:
+        fits = positions <= FUSED_POSITIONS and len(matrices[-1]) <= FUSED_DEPTH
+        if x.is_cuda and torch.is_autocast_enabled("cuda") and fits:
             x = as_computed(x)
             maxima = [
                 _WindowMaxima.apply(x, as_computed(matrix), lengths, positions)  # type: ignore[no-untyped-call]

@@ -8,14 +8,14 @@ from torch import Tensor
 
 @triton.jit
 def _sum_lists(rows, index, offsets, sums, dim, stride, WIDTH: tl.constexpr, AT_ONCE: tl.constexpr):
-    number = tl.program_id(0)
+    number = tl.program_id(0).to(tl.int64)
     begin = tl.load(offsets + number)
     end = tl.load(offsets + number + 1)
     columns = tl.arange(0, WIDTH)
     total = tl.zeros([WIDTH], tl.float32)
     for at in range(begin, end, AT_ONCE):
         places = at + tl.arange(0, AT_ONCE)
-        picked = tl.load(index + places, mask=places < end, other=0)
+        picked = tl.load(index + places, mask=places < end, other=0).to(tl.int64)
         inside = (places < end)[:, None] & (columns < dim)[None, :]
         total += tl.sum(
             tl.load(rows + picked[:, None] * stride + columns[None, :], mask=inside, other=0.0).to(tl.float32), 0

@@ -24,7 +24,7 @@ def _windows(
 ):
     # A window begins `channels` numbers behind the last one and is `depth` long: no copy is made of it.
     row = tl.arange(0, ROWS)
-    string, position = block * (ROWS // SPAN) + row // SPAN, row % SPAN
+    string, position = (block * (ROWS // SPAN) + row // SPAN).to(tl.int64), row % SPAN
     k = tl.arange(0, DEPTH)
     inside = ((string < strings) & (position < length))[:, None] & (k < depth)[None, :]
     return tl.load(x + (string * padded + position)[:, None] * channels + k[None, :], mask=inside, other=0.0)
@@ -34,7 +34,7 @@ def _windows(
 def _gradients(
     gradient, where, block, columns, strings, filters, SPAN: tl.constexpr, ROWS: tl.constexpr, FILTERS: tl.constexpr
 ):
-    string = block * (ROWS // SPAN) + tl.arange(0, ROWS // SPAN)
+    string = (block * (ROWS // SPAN) + tl.arange(0, ROWS // SPAN)).to(tl.int64)
     inside = (string < strings)[:, None] & (columns < filters)[None, :]
     at = string[:, None] * filters + columns[None, :]
     values = tl.load(gradient + at, mask=inside, other=0.0)
@@ -61,23 +61,23 @@ def _forward(
     FILTERS: tl.constexpr,
     DEPTH: tl.constexpr,
 ):
-    block = tl.program_id(1)
+    block = tl.program_id(0)
     windows = _windows(x, block, strings, length, padded, depth, channels, SPAN, ROWS, DEPTH)
-    columns = tl.program_id(0) * FILTERS + tl.arange(0, FILTERS)
+    columns = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
     k = tl.arange(0, DEPTH)
     inside = (columns < filters)[:, None] & (k < depth)[None, :]
     kernels = tl.load(matrix + columns[:, None] * depth + k[None, :], mask=inside, other=0.0)
     # Filters down, positions across: so a thread holds most positions of a string itself.
     scores = tl.dot(kernels, tl.trans(windows))
     row = tl.arange(0, ROWS)
-    string, position = block * (ROWS // SPAN) + row // SPAN, row % SPAN
+    string, position = (block * (ROWS // SPAN) + row // SPAN).to(tl.int64), row % SPAN
     ends = tl.load(lengths + string, mask=string < strings, other=SPAN)
     scores = tl.where((position < ends)[None, :], scores, LEAST)
     # The place rides in the last bits of the score, far below the rounding of the result: one maximum finds both.
     packed = (scores.to(tl.int32, bitcast=True) & -SPAN) | position[None, :]
     packed = tl.reshape(packed.to(tl.float32, bitcast=True), (FILTERS, ROWS // SPAN, SPAN))
     best = tl.max(packed, 2).to(tl.int32, bitcast=True)
-    string = block * (ROWS // SPAN) + tl.arange(0, ROWS // SPAN)
+    string = (block * (ROWS // SPAN) + tl.arange(0, ROWS // SPAN)).to(tl.int64)
     at = string[None, :] * filters + columns[:, None]
     inside = (string < strings)[None, :] & (columns < filters)[:, None]
     tl.store(maxima + at, (best & -SPAN).to(tl.float32, bitcast=True), mask=inside)
@@ -109,7 +109,7 @@ def _backward_windows(
         kernels = tl.load(matrix + columns[:, None] * depth + k[None, :], mask=inside, other=0.0)
         total = tl.dot(values, kernels, total)
     row = tl.arange(0, ROWS)
-    string, position = block * (ROWS // SPAN) + row // SPAN, row % SPAN
+    string, position = (block * (ROWS // SPAN) + row // SPAN).to(tl.int64), row % SPAN
     inside = ((string < strings) & (position < length))[:, None] & (k < depth)[None, :]
     tl.store(result + (string * length + position)[:, None] * depth + k[None, :], total, mask=inside)
 
@@ -166,7 +166,8 @@ def window_maxima(x: Tensor, matrix: Tensor, lengths: Tensor, length: int) -> tu
     sizes = _sizes(length, depth)
     maxima = x.new_empty(strings, filters)
     where = x.new_empty(strings, filters, dtype=torch.int16)
-    grid = (triton.cdiv(filters, FILTERS), triton.cdiv(strings * sizes["SPAN"], sizes["ROWS"]))
+    # Blocks first: the other dimensions of a grid end at 65,535.
+    grid = (triton.cdiv(strings * sizes["SPAN"], sizes["ROWS"]), triton.cdiv(filters, FILTERS))
     shape = (strings, length, padded, depth, channels, filters)
     kernels = matrix.T.contiguous()
     _forward[grid](x, kernels, lengths, maxima, where, *shape, FILTERS=FILTERS, num_warps=4, num_stages=2, **sizes)

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from conftest import tiny_config
 from test_training import Workshop, workshop  # noqa: F401
 
+from groc.nn.cnn import CharacterCNN
 from groc.nn.segments import Segments
-from groc.nn.surface import CharacterCNN
+from groc.nn.windows import window_maxima
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -50,10 +51,10 @@ def test_fused_convolutions_equal_products_and_a_maximum(strings: int, positions
     results = []
     for fused in (False, True):
         x = vectors.bfloat16().float().requires_grad_()
-        matrices = [matrix.detach().bfloat16().float().requires_grad_() for matrix in cnn._matrices()]
+        matrices = [matrix.detach().bfloat16().float().requires_grad_() for matrix in cnn.matrices()]
         assert len(matrices) == 2
         with torch.autocast("cuda", torch.bfloat16, enabled=fused):
-            maxima = cnn._maxima(x, matrices, lengths)
+            maxima = window_maxima(x, matrices, lengths)
         (maxima.float() * weights).sum().backward()
         results.append((maxima.detach().float(), x.grad, *(matrix.grad for matrix in matrices)))
     for naive, fast in zip(*results, strict=True):
@@ -117,5 +118,5 @@ def test_windows_that_are_too_deep_for_the_fused_kernel_take_the_plain_way() -> 
     cnn = CharacterCNN(8, 50, (5,) * 6, 1, 40).cuda()
     vectors = torch.randn(9, 7, 50, device="cuda")
     with torch.autocast("cuda", torch.bfloat16):
-        maxima = cnn._maxima(vectors, cnn._matrices(), torch.full((9,), 7, device="cuda", dtype=torch.int32))
+        maxima = window_maxima(vectors, cnn.matrices(), torch.full((9,), 7, device="cuda", dtype=torch.int32))
     assert maxima.shape == (9, 30)

@@ -17,12 +17,15 @@ from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
 from groc.lexicon import Empty, Glossary
 from groc.nn import softmax
+from groc.nn.characters import BEGIN, END, FIRST_BYTE
+from groc.nn.cnn import CharacterCNN
 from groc.nn.dropout import SharedDropout
 from groc.nn.embeddings import Embeddings
+from groc.nn.ngrams import HashedNgrams, hash_ngrams
 from groc.nn.output import ACTIVATIONS, ResidualNetwork
 from groc.nn.prefix import PrefixNetwork, detach
 from groc.nn.segments import Segments
-from groc.nn.surface import BEGIN, END, FIRST_BYTE, CharacterCNN, HashedNgrams, _MaximumOverPositions, hash_ngrams
+from groc.nn.windows import MaximumOverPositions
 from groc.vocabulary import END as END_WORD
 from groc.vocabulary import Vocabulary
 
@@ -346,7 +349,7 @@ class TestSoftmax:
 
 def test_a_maximum_has_one_place_to_send_its_gradient_to() -> None:
     scores = torch.zeros(2, 4, 3, requires_grad=True)
-    _MaximumOverPositions.apply(scores, torch.tensor([4, 2])).sum().backward()
+    MaximumOverPositions.apply(scores, torch.tensor([4, 2])).sum().backward()
     assert scores.grad.sum().item() == 6
     assert scores.grad.max().item() == 1
 

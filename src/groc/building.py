@@ -9,11 +9,13 @@ from groc.forms import FormsCompiler
 from groc.lexicon import Chain, Coverage, Empty, Glossary, Lexicon, Without, WordNet
 from groc.model import LanguageModel
 from groc.nn import output as outputs
+from groc.nn.cnn import CharacterCNN
 from groc.nn.dropout import SharedDropout
 from groc.nn.input import AdaptiveInput, FormsDropout, GroundedInput, WordTable
+from groc.nn.ngrams import HashedNgrams
 from groc.nn.prefix import PrefixNetwork
 from groc.nn.softmax import Mixture, Softmax
-from groc.nn.surface import CharacterCNN, HashedNgrams, Surface
+from groc.nn.surface import Surface
 from groc.vocabulary import Vocabulary
 
 USES_CHARACTERS = ("groc", "convolutional")

@@ -7,10 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from groc.model import LanguageModel
+from groc.nn.characters import Characters
+from groc.nn.cnn import CharacterCNN
 from groc.nn.embeddings import Embeddings
 from groc.nn.input import GroundedInput, PreparedForms
+from groc.nn.ngrams import HashedNgrams
 from groc.nn.segments import Segments
-from groc.nn.surface import CharacterCNN, Characters, HashedNgrams
 
 
 def embed_naively(model: LanguageModel, forms: PreparedForms) -> Embeddings:

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from groc.nn.aligned import linear
+from groc.nn.characters import Characters
 from groc.nn.dropout import SharedDropout
 from groc.nn.segments import Picks, Segments
-from groc.nn.surface import Characters, Features, Surface
+from groc.nn.surface import Features, Surface
 
 
 class PreparedForms(nn.Module):

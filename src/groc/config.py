@@ -63,8 +63,6 @@ class Surface:
     longest_ngram: int = 6
     hashes: int = 2
     """ngrams: rows that an n-gram adds up. Two n-grams that share a row are unlikely to share both."""
-    whole_words: int = 0
-    """ngrams: so many rows of the hash table are for whole words, which are then one n-gram more."""
 
 
 @dataclass(frozen=True)
@@ -295,10 +293,9 @@ AT_LEAST_ONE = (
     "training.batch", "training.unroll", "training.epochs", "training.valid_streams",
 )  # fmt: skip
 NOT_NEGATIVE = (
-    "forms.relations", "forms.definition", "surface.highway", "surface.whole_words", "output.depth", "model.start",
-    "training.clip", "training.rate", "training.encoder_rate", "training.weight_decay", "training.warmup",
-    "training.activation", "training.temporal", "training.stop_after", "training.patience", "training.sample",
-    "training.save_minutes",
+    "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
+    "training.encoder_rate", "training.weight_decay", "training.warmup", "training.activation", "training.temporal",
+    "training.stop_after", "training.patience", "training.sample", "training.save_minutes", "model.start",
 )  # fmt: skip
 SHARES = (
     "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",
@@ -333,8 +330,6 @@ def check(config: Config) -> Config:
         raise GrocError("output.cutoffs must be a list of ranks from 1 that rise: where the next band of words begins.")
     if config.surface.longest_ngram < config.surface.shortest_ngram:
         raise GrocError("surface.longest_ngram must not be smaller than surface.shortest_ngram.")
-    if config.surface.whole_words >= config.surface.buckets:
-        raise GrocError("surface.whole_words must be smaller than surface.buckets, of which it is a part.")
     if unknown := set(config.forms.without) - {"relations", "definitions"}:
         raise GrocError(f"forms.without={unknown.pop()} is not possible: choose from relations, definitions.")
     return config

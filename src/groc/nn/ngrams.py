@@ -18,24 +18,20 @@ class HashedNgrams(nn.Module):
     """The sum of learned vectors of a string's character n-grams (with begin and end marks), hashed into buckets.
 
     A rank-wide table and one projection: as many parameters as wanted, none of them a word's. Each n-gram adds up the
-    rows of `hashes` hash functions, so that two n-grams that collide in one row are still told apart. The whole string
-    is one more n-gram, in rows of its own (`whole`): what its parts do not tell needs a place too.
+    rows of `hashes` hash functions, so that two n-grams that collide in one row are still told apart.
     """
 
-    def __init__(
-        self, dim: int, buckets: int, rank: int, shortest: int, longest: int, hashes: int, whole: int = 0
-    ) -> None:
+    def __init__(self, dim: int, buckets: int, rank: int, shortest: int, longest: int, hashes: int) -> None:
         super().__init__()
         self.buckets = buckets
         self.hashes = hashes
-        self.whole = whole
         self.lengths = range(shortest, longest + 1)
         self.table = nn.Parameter(torch.randn(buckets, rank))
         self.projection = nn.Linear(rank, dim, bias=False)
         nn.init.orthogonal_(self.projection.weight)
 
     def features(self, forms: WordForms) -> Segments:
-        index, offsets = hash_ngrams(forms, self.lengths, self.buckets, self.hashes, self.whole)
+        index, offsets = hash_ngrams(forms, self.lengths, self.buckets, self.hashes)
         scale = 1 / np.sqrt(np.maximum(np.diff(offsets), 1))
         return Segments.of(index, offsets, scale.astype(np.float32), self.buckets)
 
@@ -57,12 +53,9 @@ class HashedNgrams(nn.Module):
 
 
 def hash_ngrams(
-    forms: WordForms, lengths: range, buckets: int, hashes: int, whole: int = 0
+    forms: WordForms, lengths: range, buckets: int, hashes: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The buckets of each n-gram of each string, and where each string's list begins (as in `Lists`).
-
-    The last `whole` buckets are for the strings as such, which are hashed into these alone.
-    """
+    """The buckets of each n-gram of each string, and where each string's list begins (as in `Lists`)."""
     sizes = np.diff(forms.boundaries) + 2
     starts = np.concatenate([[0], np.cumsum(sizes)])
     string = np.repeat(np.arange(len(sizes)), sizes)  # which string each position belongs to
@@ -73,34 +66,20 @@ def hash_ngrams(
     codes[inside] = forms.characters.astype(np.uint64) + FIRST_BYTE
     after = starts[1:][string] - np.arange(len(codes))  # positions left in the string, this one included
     found, owners = [], []
-
-    def add(value: npt.NDArray[np.uint64], owner: npt.NDArray[np.int64], first: int, count: int) -> None:
-        mixed = value ^ (value >> np.uint64(29))
-        mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
-        for _ in range(hashes):
-            found.append((first + (mixed ^ (mixed >> np.uint64(32))) % np.uint64(count)).astype(np.int32))
-            owners.append(owner)
-            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-
     value = np.zeros(len(codes), np.uint64)
     for n in range(1, lengths.stop):
+        # FNV-style: unsigned arithmetic wraps on purpose.
         shifted = np.concatenate([codes[n - 1 :], np.zeros(min(n - 1, len(codes)), np.uint64)])
-        value = _chained(value, shifted, n)
+        value = (value ^ shifted) * np.uint64(0x100000001B3) + np.uint64(n)
         if n in lengths:
-            inside = after >= n
-            add(value[inside], string[inside], 0, buckets - whole)
-    if whole:
-        value = np.zeros(len(sizes), np.uint64)
-        for n in range(1, int(sizes.max()) + 1):
-            inside = sizes >= n
-            value[inside] = _chained(value[inside], codes[starts[:-1][inside] + n - 1], n)
-        add(value, np.arange(len(sizes)), buckets - whole, whole)
+            whole = after >= n
+            mixed = value[whole] ^ (value[whole] >> np.uint64(29))
+            mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
+            for _ in range(hashes):
+                found.append(((mixed ^ (mixed >> np.uint64(32))) % np.uint64(buckets)).astype(np.int32))
+                owners.append(string[whole])
+                mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(sizes)))])
     return np.concatenate(found)[order], offsets.astype(np.int32)
-
-
-def _chained(value: npt.NDArray[np.uint64], code: npt.NDArray[np.uint64], position: int) -> npt.NDArray[np.uint64]:
-    """The hash of n - 1 codes and one more, FNV-style: unsigned arithmetic wraps on purpose."""
-    return (value ^ code) * np.uint64(0x100000001B3) + np.uint64(position)

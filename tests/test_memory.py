@@ -81,6 +81,19 @@ class TestMemory:
         exact = score(double, ids, correction=WordMemory(double)).log_prob
         assert abs(rough - exact).max() < 3e-6
 
+    @pytest.mark.parametrize("gain", [30.0, 300.0, 3000.0])
+    @torch.no_grad()
+    def test_a_model_that_is_sure_of_new_words_gives_probabilities(
+        self, vocabulary: Vocabulary, glossary: Glossary, gain: float
+    ) -> None:
+        """In single precision nothing is then left for other words, or less than nothing."""
+        single = tiny_model("groc", "ngrams", vocabulary, glossary)
+        single.input.surface.table.mul_(gain)  # type: ignore[union-attr,operator]
+        single.set_vocabulary(vocabulary.union(NEW_WORDS))
+        scores = score(single, ids_of(single, (WORDS * 40)[::7]), correction=WordMemory(single))
+        assert np.isfinite(scores.log_prob).all()
+        assert scores.log_prob.max() < 1e-5
+
     @given(texts)
     def test_what_follows_is_shown_a_distribution(self, model: LanguageModel, text: list[str]) -> None:
         """The probabilities of all words sum to one, and those of the new ones to what the segment says."""

@@ -69,7 +69,10 @@ class WordMemory:
         columns = [
             self._read(*piece)
             for piece in zip(
-                *(torch.split(part, rows) for part in (segment.targets, segment.prefixes, segment.log_normaliser)),
+                *(
+                    torch.split(part, rows)
+                    for part in (segment.targets, segment.prefixes, segment.log_prob, segment.log_normaliser)
+                ),
                 strict=True,
             )
         ]
@@ -81,10 +84,12 @@ class WordMemory:
             log_new=log_new.to(segment.log_prob),
         )
 
-    def _read(self, targets: Tensor, states: Tensor, log_normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _read(
+        self, targets: Tensor, states: Tensor, log_prob: Tensor, log_normaliser: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """What is added to each target's logit and to the log of the normaliser, and log p of all new words together.
 
-        Shape: [T], [T, d], [T] -> [T] each, in double precision: the sums are over changes of either sign.
+        Shape: [T], [T, d], [T], [T] -> [T] each, in double precision: the sums are over changes of either sign.
         """
         length, words = len(targets), len(self.vectors)
         slots = self.slot[targets][:, None]
@@ -100,8 +105,13 @@ class WordMemory:
         remembered = self.scale * self.vectors.norm(dim=1) * likeness / counts.clamp(min=1)
         change = (weight * (remembered - own)).double()  # [T, A]
         log_probs = (own + self.bias).double() - log_normaliser[:, None]
-        growth = torch.log1p((log_probs.exp() * change.expm1()).sum(1))
-        log_new = (log_probs + change).logsumexp(1) - growth
+        # Where new words have nearly all of the mass, rounding may leave the others less than nothing: they have what
+        # float32 can tell from it, and no less than one of them that is read now.
+        others = (1 - log_probs.exp().sum(1)).clamp(min=torch.finfo(torch.float32).eps)
+        others = torch.maximum(others, log_prob.double().exp().masked_fill(slots[:, 0] < words, 0.0))
+        changed = (log_probs + change).logsumexp(1)
+        growth = torch.logaddexp(others.log(), changed)
+        log_new = changed - growth
         self.directions += which.T @ directions
         self.counts += which.sum(0)
         self.states += states.sum(0)

@@ -33,7 +33,8 @@ def test_made_up_words_differ(words: int) -> None:
 @pytest.mark.parametrize("sample", [0, 20])
 def test_every_part_is_timed(sample: int) -> None:
     models = ["tied", "groc, characters"] if sample else ["tied", "groc, characters", "groc, characters, naive"]
-    for name, timing in zip(models, time_models(Size("tiny", 60, 100, sample), models, 2, "cpu", []), strict=True):
+    small = ["model.dim=8", "prefix.hidden=8", "surface.filters=4,4"]
+    for name, timing in zip(models, time_models(Size("penn", 60, 100, sample), models, 2, "cpu", small), strict=True):
         assert timing.model == name
         parts = (timing.step, timing.ratio, timing.encoder, timing.prefix, timing.softmax, timing.optimiser)
         assert all(part > 0 for part in parts)

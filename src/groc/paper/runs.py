@@ -21,12 +21,10 @@ RECIPES = {"penn": "penn", "wikitext-2": "wikitext2"}
 """The recipe of published size for each corpus; its large companion is called the same with `-best` behind it."""
 SAME = {
     "penn/groc-sparse": "groc",
-    "penn/groc-ngrams": "groc",
     "wikitext2/groc-sparse": "groc",
-    "wikitext2/groc-ngrams": "groc",
-    "wikitext2/groc-out": "groc",
+    "penn/groc-ngrams": "groc",  # what older records call it
 }
-"""Variants that are another one, or another one with a setting that tables vary; GroC has two surface encoders."""
+"""Variants that are another one, or another one with a setting that tables vary."""
 VARIED: Mapping[str, Any] = {"forms.coverage": 1.0, "forms.without": (), "training.full_updates": 1.0}
 """Settings that tables vary, and what they are in all other cells."""
 NOT_SETTINGS = ("name", "corpus", "compute.", "training.seed", "training.save_minutes")

@@ -54,11 +54,10 @@ def _frequency(results: Results, cell: Cell) -> Row:
 def _ablation_cells() -> list[Cell]:
     cells = []
     for dataset, figures in printed.ABLATIONS.items():
-        usual = dataset == "wikitext-2"  # whether the main row has the output network
         for network, row in figures.items():
-            start = "groc-out" if network else "groc-no-out" if usual else "groc"
+            start = "groc" if network else "groc-no-out"
             for without, (dev, test) in zip(printed.WITHOUT, row, strict=True):
-                variant = f"{start}-without-{without}" if without else "groc" if network == usual else start
+                variant = f"{start}-without-{without}" if without else start
                 left_out = {"": (), "both": ("relations", "definitions")}.get(without, (without,))
                 keys = {
                     "dataset": dataset,

@@ -22,6 +22,7 @@ from groc.adaptation.caches import Cache, ExactNeighbours, LocalCache, Unbounded
 from groc.compute import choose, full_float32
 from groc.config import Compute
 from groc.report import table
+from groc.results import circumstances
 from groc.scoring import UNROLL, Segment
 
 NEIGHBOURS = 1024
@@ -54,7 +55,7 @@ def main() -> None:
             )
         ]
     if options.json:
-        print(json.dumps({"device": policy.describe(), "size": options.size, "dim": options.dim, "caches": rows}))
+        print(json.dumps({**circumstances(policy), "size": options.size, "dim": options.dim, "caches": rows}))
         return
     print(
         f"{policy.describe()}: {options.size:,} words read before, {options.dim} dimensions, pieces of {UNROLL} words"

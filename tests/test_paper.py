@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 import statistics
 from collections.abc import Callable, Mapping
@@ -51,7 +52,8 @@ def recorder(tmp_path: Path) -> Recorder:
         config = config.replace({"corpus": f"/somewhere/{dataset}", "training.seed": seed, **changes})
         path = tmp_path / "results" / f"{len(list(tmp_path.glob('results/*')))}.json"
         figures = {"valid_perplexity": dev, "parameters": 1_000_000, "steps": 1, **(extra or {})}
-        curve = [{"epoch": n, "seconds": s, "valid_perplexity": dev, "train_perplexity": dev} for n, s in CURVE]
+        measured = {"valid_perplexity": dev, "valid_loss": math.log(dev), "train_perplexity": dev}
+        curve = [{"epoch": n, "step": 100 * n, "seconds": s, **measured} for n, s in CURVE]
         write_result(path, config, choose(Compute(device="cpu")), figures, curve)
         if test is not None:
             add_test(path, f"/somewhere/{dataset}/test.txt.xz", test)

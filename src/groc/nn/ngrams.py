@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from groc.forms import WordForms
 from groc.nn.aligned import as_computed
 from groc.nn.characters import BEGIN, END, FIRST_BYTE
+from groc.nn.dropout import RowDropout
 from groc.nn.segments import Segments
 from groc.nn.surface import TINY
 
@@ -21,7 +22,9 @@ class HashedNgrams(nn.Module):
     rows of `hashes` hash functions, so that two n-grams that collide in one row are still told apart.
     """
 
-    def __init__(self, dim: int, buckets: int, rank: int, shortest: int, longest: int, hashes: int) -> None:
+    def __init__(
+        self, dim: int, buckets: int, rank: int, shortest: int, longest: int, hashes: int, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.buckets = buckets
         self.hashes = hashes
@@ -29,6 +32,8 @@ class HashedNgrams(nn.Module):
         self.table = nn.Parameter(torch.randn(buckets, rank))
         self.projection = nn.Linear(rank, dim, bias=False)
         nn.init.orthogonal_(self.projection.weight)
+        self.dropout = RowDropout(dropout)
+        """So a word must be known by some of its n-grams, as one that was never seen will be."""
 
     def features(self, forms: WordForms) -> Segments:
         index, offsets = hash_ngrams(forms, self.lengths, self.buckets, self.hashes)
@@ -40,7 +45,7 @@ class HashedNgrams(nn.Module):
         return out
 
     def reduced(self, features: Segments) -> Tensor:
-        out: Tensor = features(as_computed(self.table))
+        out: Tensor = features(as_computed(self.dropout(self.table)))
         return out
 
     @property
@@ -49,7 +54,8 @@ class HashedNgrams(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, features: Segments, scale: float) -> None:
-        self.table.mul_(scale / self(features).std(correction=0).clamp(min=TINY))
+        vectors = self.projection(features(self.table))  # nothing dropped
+        self.table.mul_(scale / vectors.std(correction=0).clamp(min=TINY))
 
 
 def hash_ngrams(

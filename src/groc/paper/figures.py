@@ -11,6 +11,9 @@ from groc.paper import published as printed
 from groc.paper.runs import Job, Results, Run, best
 from groc.paper.tables import BIN_NAMES, TABLES
 
+COLOURS = {"tied": "tab:blue", "groc": "tab:orange"}
+"""Of the two models that most figures have; others take what is left."""
+
 
 def draw(name: str, results: Results, path: Path) -> None:
     """Draw the figure of a table into a file."""
@@ -46,9 +49,8 @@ def _plot_curves(axes: Any, runs: Mapping[str, Run]) -> None:
     axes.set(xlabel="epoch", ylabel="perplexity", yscale="log")
     for name, run in runs.items():
         epochs = [row["epoch"] for row in run.curve]
-        (line,) = axes.plot(
-            epochs, [row["valid_perplexity"] for row in run.curve], label=f"{name} (dotted: training text)"
-        )
+        valid = [row["valid_perplexity"] for row in run.curve]
+        (line,) = axes.plot(epochs, valid, color=COLOURS.get(name), label=f"{name} (dotted: training text)")
         axes.plot(epochs, [row["train_perplexity"] for row in run.curve], ":", color=line.get_color())
     axes.yaxis.set_major_formatter("{x:.0f}")
     axes.yaxis.set_minor_formatter("{x:.0f}")
@@ -68,13 +70,38 @@ def _frequency(picture: Any, results: Results) -> None:
         axes.set(title=f"{dataset}: loss above GroC's", xlabel="seen in training", ylabel="nats")
 
 
+def _domains(picture: Any, results: Results) -> None:
+    """Perplexity of each text, from the model alone (open) to that with a local cache (filled)."""
+    rows = [row for row in TABLES["cross-domain"].rows(results) if row["runs"] and "," not in row["domain"]]
+    found = {(row["domain"], row["model"]): row["test"] for row in rows}
+    domains = list(dict.fromkeys(row["domain"] for row in rows))
+    picture.set_size_inches(10, 1.5 + 0.27 * max(len(domains), 10))
+    axes = picture.subplots()
+    for i, (model, colour) in enumerate(COLOURS.items()):
+        places = [-place + 0.15 - 0.3 * i for place in range(len(domains))]
+        alone, helped = ([found.get((domain, f"{model}{way}")) for domain in domains] for way in ("", "+local"))
+        for place, *ends in zip(places, alone, helped, strict=True):
+            if None not in ends:
+                axes.plot(ends, [place, place], color=colour, linewidth=1, alpha=0.5)
+        for values, face, what in ((alone, "none", ""), (helped, colour, " with a local cache")):
+            dots = [(x, y) for x, y in zip(values, places, strict=True) if x is not None]
+            if dots:
+                axes.scatter(*zip(*dots, strict=True), s=22, facecolors=face, edgecolors=colour, label=model + what)
+    if domains:
+        axes.set_yticks([-place for place in range(len(domains))], domains, fontsize=8)
+        axes.set(xlabel="test perplexity", xscale="log")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.grid(axis="x", alpha=0.3)
+
+
 def _fine_tuning(picture: Any, results: Results) -> None:
-    """Of the first four texts on which models were fine-tuned."""
+    """Of four texts on which models were fine-tuned, those first on which several were."""
     tuned = [run for run in results.runs if run.adapted]
-    texts = list(dict.fromkeys(run.dataset for run in tuned))[:4] or [""]
+    models_of = {text: {run.variant for run in tuned if run.dataset == text} for text in (r.dataset for r in tuned)}
+    texts = sorted(models_of, key=lambda text: -len(models_of[text]))[:4] or [""]
     for axes, text in zip(picture.subplots(1, len(texts), squeeze=False)[0], texts, strict=True):
         there = [run for run in tuned if run.dataset == text]
-        models = dict.fromkeys(run.variant for run in there)
+        models = sorted({run.variant for run in there}, reverse=True)
         _plot_curves(axes, {model: best(run for run in there if run.variant == model)[0] for model in models})
         axes.set_title(text)
 
@@ -92,4 +119,10 @@ def _heat_maps(picture: Any, results: Results) -> None:
         axes.set(title=f"{row['model']} on {row['text']}", xlabel="lambda", ylabel="theta")
 
 
-FIGURES = {"main": _curves, "frequency": _frequency, "cross-domain": _fine_tuning, "caches": _heat_maps}
+FIGURES = {
+    "main": _curves,
+    "frequency": _frequency,
+    "caches": _heat_maps,
+    "cross-domain": _domains,
+    "fine-tuning": _fine_tuning,
+}

@@ -8,8 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import tiny_config
+from test_dynamic import model_of, repeated
 from test_training import Workshop, workshop  # noqa: F401
 
+from groc.adaptation.caches import Interpolated, LocalCache
+from groc.adaptation.dynamic import Dynamic, gradient_sizes, score_dynamically
 from groc.nn.cnn import CharacterCNN
 from groc.nn.segments import Segments
 from groc.nn.windows import window_maxima
@@ -120,3 +123,22 @@ def test_windows_that_are_too_deep_for_the_fused_kernel_take_the_plain_way() -> 
     with torch.autocast("cuda", torch.bfloat16):
         maxima = window_maxima(vectors, cnn.matrices(), torch.full((9,), 7, device="cuda", dtype=torch.int32))
     assert maxima.shape == (9, 30)
+
+
+@pytest.mark.parametrize("kind", ["groc", "tied"])
+def test_dynamic_evaluation_on_a_gpu_is_that_of_a_cpu(kind: str) -> None:
+    """There each kind of piece is recorded: whole ones, and the shorter one at the end."""
+    model, dynamic = model_of(kind), Dynamic(0.1, 0.01, 4)
+    ids = repeated(5)[:-1]
+    scores = []
+    for device in ("cpu", "cuda"):
+        model = model.to(device)
+        sizes = gradient_sizes(model, ids, dynamic)
+        caches = [None, Interpolated(LocalCache(0.3, 20), 0.7)]
+        scores += [
+            score_dynamically(model, ids, dynamic, sizes=some, correction=cache).log_prob
+            for some in (None, sizes)
+            for cache in caches
+        ]
+    for plain, recorded in zip(scores[:4], scores[4:], strict=True):
+        assert abs(plain - recorded).max() < 1e-3

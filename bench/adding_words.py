@@ -29,7 +29,7 @@ from groc.report import table, to_json
 from groc.results import circumstances
 from groc.vocabulary import END, Vocabulary
 
-VARIANTS = {"characters": "groc", "n-grams": "groc-ngrams"}
+VARIANTS = {"characters": "groc-characters", "n-grams": "groc"}
 TIMES = 50
 MANY = 1000
 

@@ -160,7 +160,7 @@ def test_a_row_is_what_eval_gives_with_the_recorded_values(
         "--cache-size",
         cache["size"],
     ]
-    options += ["--new-words", figures["new_words"]]
+    options += ["--new-words", figures["new_words_as"]]
     arguments = ["eval", record.parent, corpora / "wikitext-2", "--json", "--device", "cpu", *options]
     assert main(list(map(str, arguments))) == 0
     assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(figures["loss"], rel=1e-5)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from groc.adaptation.memory import WordMemory, by_occurrence, describe, occurren
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.scoring import Scores, Segment, score
+from groc.scoring import Scores, Segment, new_words, score, scored_segment
 from groc.vocabulary import Vocabulary
 
 WORDS = ["the", "dog", "ship", "sea", "<eos>", *NEW_WORDS[:4]]
@@ -30,6 +32,10 @@ def model(vocabulary: Vocabulary, glossary: Glossary) -> LanguageModel:
     model = tiny_model("groc", "ngrams", vocabulary, glossary).double()
     model.set_vocabulary(vocabulary.union(NEW_WORDS))
     return model
+
+
+def tensors(segment: Segment) -> list[tuple[str, Tensor]]:
+    return [(name, part) for name, part in vars(segment).items() if isinstance(part, Tensor)]
 
 
 def ids_of(model: LanguageModel, text: list[str]) -> list[int]:
@@ -81,18 +87,31 @@ class TestMemory:
         exact = score(double, ids, correction=WordMemory(double)).log_prob
         assert abs(rough - exact).max() < 3e-6
 
-    @pytest.mark.parametrize("gain", [30.0, 300.0, 3000.0])
+    @pytest.mark.parametrize("gain", [1.0, 30.0, 300.0, 3000.0])
+    @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
     @torch.no_grad()
     def test_a_model_that_is_sure_of_new_words_gives_probabilities(
-        self, vocabulary: Vocabulary, glossary: Glossary, gain: float
+        self, vocabulary: Vocabulary, glossary: Glossary, gain: float, kind: torch.dtype, bound: float
     ) -> None:
-        """In single precision nothing is then left for other words, or less than nothing."""
-        single = tiny_model("groc", "ngrams", vocabulary, glossary)
-        single.input.surface.table.mul_(gain)  # type: ignore[union-attr,operator]
-        single.set_vocabulary(vocabulary.union(NEW_WORDS))
-        scores = score(single, ids_of(single, (WORDS * 40)[::7]), correction=WordMemory(single))
-        assert np.isfinite(scores.log_prob).all()
-        assert scores.log_prob.max() < 1e-5
+        """Nothing is then left for other words that could be told from rounding, and yet all sums to one."""
+        model = tiny_model("groc", "ngrams", vocabulary, glossary).to(kind)
+        model.input.surface.table.mul_(gain)  # type: ignore[union-attr,operator]
+        model.set_vocabulary(vocabulary.union(NEW_WORDS))
+        ids = torch.tensor(ids_of(model, (WORDS * 20)[::7]))
+        embeddings, new = model.embeddings, new_words(model)
+        states = model.read(embeddings, ids[:-1, None], model.prefix.start(1))[0].dropped[:, 0]
+        memory, least = WordMemory(model), 1.0
+        for state, word in zip(states, ids[1:], strict=True):
+            everything = torch.arange(len(model.vocabulary))
+            segment = scored_segment(model, embeddings, state.expand(len(everything), -1), everything, new)
+            each = [
+                copy.deepcopy(memory)(replace(segment, **{name: part[i : i + 1] for name, part in tensors(segment)}))
+                for i in range(len(everything))
+            ]
+            assert float(torch.cat(each).double().exp().sum()) == pytest.approx(1, abs=bound)
+            least = min(least, float(-segment.log_new[0].double().expm1()))
+            memory(replace(segment, **{name: part[word : word + 1] for name, part in tensors(segment)}))
+        assert gain < 3000 or least < 1e-6
 
     @given(texts)
     def test_what_follows_is_shown_a_distribution(self, model: LanguageModel, text: list[str]) -> None:

@@ -19,14 +19,14 @@ from groc import checkpoint
 from groc.adaptation.caches import Chain, Interpolated, Joined, LocalCache, NewWords, UnboundedCache, Unigram
 from groc.adaptation.dynamic import Dynamic, score_dynamically
 from groc.adaptation.online import CacheSettings, Online
-from groc.adaptation.tuning import Grids, Tuned, _best, _Choice, tune
+from groc.adaptation.tuning import NEW, Grids, Tuned, _best, _Choice, tune
 from groc.building import build
 from groc.cli import main
 from groc.corpus import Corpus, Text
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.scoring import score
+from groc.scoring import new_words, score
 from groc.vocabulary import Vocabulary
 
 open_and_closed = pytest.mark.parametrize("kind", ["groc", "tied"])
@@ -35,7 +35,7 @@ GRIDS = Grids(
     thetas=(0.0, 0.5, 2.0),
     kernel_thetas=(1.0, 8.0),
     log_odds=(-3.0, -1.0),
-    new_words=(0.3, 1.0, 3.0),
+    new_words=(2.0, 7.0, 21.0),
     uniform=(0.003, 0.03, 0.3),
     rates=(0.03, 0.3),
     measured_rates=(0.1, 0.5),
@@ -71,7 +71,7 @@ class TestOnline:
         ids = valid.ids(model.vocabulary)
         online = Online(
             uniform=0.1,
-            new_words=0.5,
+            new_words_as=3.5,
             caches=(
                 CacheSettings("unigram", share=0.8),
                 CacheSettings("local", theta=0.3, size=20, joined=True, alpha=-2.0),
@@ -82,7 +82,7 @@ class TestOnline:
         assert model.uniform == pytest.approx(0.99)
         model.uniform = 0.9
         by_hand = Chain(
-            NewWords(0.5),
+            NewWords(3.5 / len(new_words(model))),
             Interpolated(Unigram(), 0.8),
             Joined(LocalCache(0.3, 20), -2.0),
             Interpolated(UnboundedCache(3.0, 500), 0.9),
@@ -107,13 +107,15 @@ class TestOnline:
         np.testing.assert_array_equal(found, by_hand.log_prob)
 
     def test_says_what_was_used(self) -> None:
-        online = Online(new_words=0.1, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
+        online = Online(new_words_as=800, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
         facts = online.facts()
         assert facts["caches"] == [{"kind": "local", "lambda": 0.966, "theta": 0.25, "size": 10_000}]
-        assert facts["new_words"] == 0.1
+        assert facts["new_words_as"] == 800
         assert facts["dynamic"]["rate"] == 0.2
         text = online.describe()
-        assert all(part in text for part in ("local cache", "lambda 0.966", "theta 0.25", "new words x0.1", "rate 0.2"))
+        assert all(
+            part in text for part in ("local cache", "lambda 0.966", "theta 0.25", "new words as 800", "rate 0.2")
+        )
 
     @pytest.mark.parametrize(
         ("wrong", "reason"),
@@ -122,6 +124,8 @@ class TestOnline:
             (lambda: CacheSettings("local", joined=True).build(), "alpha"),
             (lambda: Online(uniform=0.0), "evenly"),
             (lambda: Online(uniform=1.0), "evenly"),
+            (lambda: Online(new_words_as=math.nan), "new words"),
+            (lambda: Online.of({"new_words": 16.0, "caches": [], "dynamic": None, "memory": False}), "earlier version"),
         ],
     )
     def test_what_makes_no_sense_is_refused(self, wrong: Callable[[], object], reason: str) -> None:
@@ -142,12 +146,11 @@ class TestTuning:
     ) -> None:
         model = make(kind)
         found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=500, joined=joined),)))
-        base = "uniform" if kind == "tied" else "new_words"
         rows = found.tables[f"1 {cache}"]
         assert len(rows) == (2 if joined else 3) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
-        assert len(found.tables[base]) == 3
+        assert len(found.tables[NEW]) == (9 if kind == "tied" else 3)
         best = loss(model, valid, found.online)
-        for table in (rows, found.tables[base]):
+        for table in (rows, found.tables[NEW]):
             assert min(row["loss"] for row in table) == pytest.approx(best, abs=1e-5)
             assert all(row["perplexity"] == pytest.approx(math.exp(row["loss"])) for row in table)
         names = {"lambda": "share"}
@@ -155,10 +158,9 @@ class TestTuning:
             values = {names.get(key, key): value for key, value in row.items() if key not in ("loss", "perplexity")}
             settings = replace(found.online.caches[0], **values)
             assert loss(model, valid, replace(found.online, caches=(settings,))) == pytest.approx(row["loss"], abs=1e-5)
-        for row in found.tables[base]:
-            assert loss(model, valid, replace(found.online, **{base: row[base]})) == pytest.approx(
-                row["loss"], abs=1e-5
-            )
+        for row in found.tables[NEW]:
+            values = {key: value for key, value in row.items() if key not in ("loss", "perplexity")}
+            assert loss(model, valid, replace(found.online, **values)) == pytest.approx(row["loss"], abs=1e-5)
 
     @open_and_closed
     def test_with_one_cache_nothing_of_the_grid_is_better(
@@ -167,9 +169,8 @@ class TestTuning:
         model = make(kind)
         found = tuned(model, valid, Online(caches=(CacheSettings("local", size=40),)))
         best = loss(model, valid, found.online)
-        bases = (
-            [{"uniform": x} for x in GRIDS.uniform] if kind == "tied" else [{"new_words": x} for x in GRIDS.new_words]
-        )
+        shares = GRIDS.uniform if kind == "tied" else [None]
+        bases = [{"uniform": u, "new_words_as": n} for u, n in product(shares, GRIDS.new_words)]
         for base, share, theta in product(bases, GRIDS.shares, GRIDS.thetas):
             other = Online(**base, caches=(CacheSettings("local", share=share, theta=theta, size=40),))
             assert loss(model, valid, other) >= best - 1e-6
@@ -189,30 +190,32 @@ class TestTuning:
     def test_what_is_given_is_kept(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
         model = make("groc")
         given = CacheSettings("local", share=0.77, size=30)
-        found = tuned(model, valid, Online(new_words=0.4, caches=(given,)))
-        assert found.online.new_words == 0.4
+        found = tuned(model, valid, Online(new_words_as=3, caches=(given,)))
+        assert found.online.new_words_as == 3
         assert replace(found.online.caches[0], theta=None) == given
         assert list(found.tables) == ["1 local"]
         assert tuned(model, valid, found.online).online == found.online
 
     def test_a_closed_model_may_keep_its_share(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
         model = make("tied")
-        assert tuned(model, valid, Online(uniform=0.05)).online == Online(uniform=0.05)
+        given = Online(uniform=0.05, new_words_as=9.0)
+        assert tuned(model, valid, given).online == given
         found = tuned(model, valid, Online())
         assert found.online.uniform in GRIDS.uniform
         assert loss(model, valid, found.online) == pytest.approx(
-            min(row["loss"] for row in found.tables["uniform"]), abs=1e-5
+            min(row["loss"] for row in found.tables[NEW]), abs=1e-5
         )
 
     @open_and_closed
     def test_dynamic_evaluation_comes_first(self, kind: str, make: Callable[[str], LanguageModel], valid: Text) -> None:
         model = make(kind)
         short = Text(valid.name, valid.types, valid.codes[:60])
-        found = tuned(model, short, Online(dynamic=Dynamic(), caches=(CacheSettings("unigram"),)))
+        # A share of even odds changes what is learned, so it is given: no setting is tuned on other states.
+        found = tuned(model, short, Online(0.01, Dynamic(), caches=(CacheSettings("unigram"),)))
         rows = found.tables["dynamic"]
         assert [(row["rate"], row["decay"]) for row in rows] == [(0.03, 0.0), (0.03, 0.01), (0.3, 0.0), (0.3, 0.01)]
         assert found.online.dynamic is not None
-        alone = Online(dynamic=found.online.dynamic)
+        alone = Online(0.01, found.online.dynamic)
         assert loss(model, short, alone) == pytest.approx(min(row["loss"] for row in rows), abs=1e-6)
         assert loss(model, short, found.online) == pytest.approx(
             min(row["loss"] for row in found.tables["1 unigram"]), abs=1e-5
@@ -301,25 +304,25 @@ def evaluate(runs: dict[str, str], corpus_folder: Path, capsys: pytest.CaptureFi
 class TestCommand:
     def test_without_options_nothing_is_added(self, evaluate: Evaluate) -> None:
         summary = evaluate("groc")
-        assert (summary["caches"], summary["new_words"], summary["dynamic"]) == ([], 1.0, None)
+        assert (summary["caches"], summary["new_words_as"], summary["dynamic"]) == ([], None, None)
         assert (summary["tuned_on"], summary["tuning"]) == ("", {})
 
     @open_and_closed
     def test_values_belong_to_the_cache_before_them(
         self, evaluate: Evaluate, runs: dict[str, str], corpus_folder: Path, kind: str
     ) -> None:
-        options = "--new-words 0.5 --cache unigram --lambda 0.8 --cache local --lambda 0.7 --theta 0.2 --cache-size 30"
+        options = "--new-words 3.5 --cache unigram --lambda 0.8 --cache local --lambda 0.7 --theta 0.2 --cache-size 30"
         summary = evaluate(kind, *options.split(), "--uniform", "0.2")
         assert summary["caches"] == [
             {"kind": "unigram", "lambda": 0.8},
             {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30},
         ]
-        assert summary["new_words"] == 0.5
+        assert summary["new_words_as"] == 3.5
         assert summary["uniform_mixed_in"] == (0.2 if kind == "tied" else 0)
         model, text = checkpoint.load(runs[kind]).model, Corpus(corpus_folder).text("test")
         model.set_vocabulary(model.trained.union(text.types))
         caches = (CacheSettings("unigram", share=0.8), CacheSettings("local", share=0.7, theta=0.2, size=30))
-        expected = loss(model, text, Online(uniform=0.2, new_words=0.5, caches=caches))
+        expected = loss(model, text, Online(uniform=0.2, new_words_as=3.5, caches=caches))
         assert summary["loss"] == pytest.approx(expected, abs=1e-6)
 
     def test_a_cache_may_join_the_softmax(self, evaluate: Evaluate, corpus_folder: Path) -> None:
@@ -339,7 +342,7 @@ class TestCommand:
         again = evaluate(
             "tied",
             *("--uniform", str(summary["uniform_mixed_in"]), "--cache", "local", "--lambda", "0.9"),
-            *("--theta", str(summary["caches"][0]["theta"])),
+            *("--theta", str(summary["caches"][0]["theta"]), "--new-words", str(summary["new_words_as"])),
         )
         assert again["loss"] == pytest.approx(summary["loss"], abs=1e-6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,12 +43,13 @@ class WordMemory:
             raise GrocError("A closed model has no vectors of new words to blend: use a cache.")
         if isinstance(model.prefix.softmax, Mixture):
             raise GrocError("A word of a mixture of softmaxes has no one vector to blend: use a cache.")
-        if not scale >= 0 or not patience > 0:
+        if not 0 <= scale < math.inf or not patience > 0:
             raise GrocError(
                 f"The memory's scale is 0 or more and its patience above 0, not {scale:g} and {patience:g}."
             )
         self.scale, self.patience, self.then = scale, patience, then
         new, embeddings = new_words(model), model.embeddings
+        self.new, self.embeddings = new, embeddings
         self.vectors = embeddings.output_rows(new)  # [A, d] for the A new words
         self.bias = embeddings.logits(torch.zeros_like(self.vectors[:1]))[0, new] if len(new) else self.vectors[:, 0]
         self.slot = new.new_full((len(model.vocabulary),), len(new)).index_copy_(0, new, torch.arange(len(new)).to(new))
@@ -69,10 +71,7 @@ class WordMemory:
         columns = [
             self._read(*piece)
             for piece in zip(
-                *(
-                    torch.split(part, rows)
-                    for part in (segment.targets, segment.prefixes, segment.log_prob, segment.log_normaliser)
-                ),
+                *(torch.split(part, rows) for part in (segment.targets, segment.prefixes, segment.log_normaliser)),
                 strict=True,
             )
         ]
@@ -84,12 +83,10 @@ class WordMemory:
             log_new=log_new.to(segment.log_prob),
         )
 
-    def _read(
-        self, targets: Tensor, states: Tensor, log_prob: Tensor, log_normaliser: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _read(self, targets: Tensor, states: Tensor, log_normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What is added to each target's logit and to the log of the normaliser, and log p of all new words together.
 
-        Shape: [T], [T, d], [T], [T] -> [T] each, in double precision: the sums are over changes of either sign.
+        Shape: [T], [T, d], [T] -> [T] each, in double precision: the sums are over changes of either sign.
         """
         length, words = len(targets), len(self.vectors)
         slots = self.slot[targets][:, None]
@@ -105,18 +102,28 @@ class WordMemory:
         remembered = self.scale * self.vectors.norm(dim=1) * likeness / counts.clamp(min=1)
         change = (weight * (remembered - own)).double()  # [T, A]
         log_probs = (own + self.bias).double() - log_normaliser[:, None]
-        # Where new words have nearly all of the mass, rounding may leave the others less than nothing: they have what
-        # float32 can tell from it, and no less than one of them that is read now.
-        others = (1 - log_probs.exp().sum(1)).clamp(min=torch.finfo(torch.float32).eps)
-        others = torch.maximum(others, log_prob.double().exp().masked_fill(slots[:, 0] < words, 0.0))
         changed = (log_probs + change).logsumexp(1)
-        growth = torch.logaddexp(others.log(), changed)
+        growth = torch.logaddexp(self._log_others(states, log_probs, log_normaliser), changed)
         log_new = changed - growth
         self.directions += which.T @ directions
         self.counts += which.sum(0)
         self.states += states.sum(0)
         self.read_so_far += length
         return F.pad(change, (0, 1)).gather(1, slots)[:, 0], growth, log_new
+
+    def _log_others(self, states: Tensor, log_probs: Tensor, log_normaliser: Tensor) -> Tensor:
+        """log p of all words that are not new together. Shape: [T, d], [T, A], [T] -> [T]"""
+        others = 1 - log_probs.exp().sum(1)
+        few = others < 0.5  # where so much is taken from one, rounding would be too large a part of what is left
+        log_others = others.clamp(min=0.5).log()
+        if few.any():
+            rows = max(LOGITS // len(self.slot), 1)
+            sums = [
+                self.embeddings.logits(some).double().index_fill_(1, self.new, -math.inf).logsumexp(1)
+                for some in torch.split(states[few], rows)
+            ]
+            log_others[few] = torch.cat(sums) - log_normaliser[few].double()
+        return log_others
 
 
 def by_occurrence(scores: Scores, begins: Sequence[int] = OCCURRENCES) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from groc.adaptation.dynamic import Dynamic, Sizes, score_dynamically
 from groc.adaptation.memory import WordMemory
 from groc.errors import GrocError
 from groc.model import LanguageModel
-from groc.scoring import Correction, Scores, score
+from groc.scoring import Correction, Scores, new_words, score
 
 KINDS = ("unigram", "local", "unbounded")
 USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 1.0}
@@ -109,8 +109,10 @@ class Online:
     uniform: float | None = None
     """The share of the probability that a closed model spreads evenly, if there are words it has no row for."""
     dynamic: Dynamic | None = None
-    new_words: float | None = None
-    """A factor on the probability of words never seen in training."""
+    new_words_as: float | None = None
+    """All words never seen in training weigh together as much as so many of them would, each with the model's own
+    weight. A text has its share of new words however many different ones it has, so this holds for other texts too,
+    where a factor for each word would not. None: each as it is."""
     caches: tuple[CacheSettings, ...] = ()
     memory: bool = False
     """Whether new words are remembered with the contexts in which they were read."""
@@ -120,18 +122,23 @@ class Online:
             raise GrocError(
                 f"The share that is spread evenly lies between 0 and 1, both excluded, not at {self.uniform:g}."
             )
+        if self.new_words_as is not None and not 0 < self.new_words_as < math.inf:
+            raise GrocError(f"All new words weigh as much as a number above 0 of them, not {self.new_words_as:g}.")
         if self.memory and self.dynamic is not None:
             raise GrocError("Word memory needs vectors that stay as they are: leave out --memory or --dynamic.")
 
-    def correction(self) -> Correction | None:
-        """Fresh caches for a text, one behind the other."""
-        corrections: list[Correction] = [] if self.new_words is None else [NewWords(self.new_words)]
+    def correction(self, model: LanguageModel) -> Correction | None:
+        """The weight of new words and fresh caches for a text, one behind the other."""
+        corrections: list[Correction] = []
+        if self.new_words_as is not None and (new := len(new_words(model))):
+            corrections.append(NewWords(self.new_words_as / new))
         corrections += [cache.build() for cache in self.caches]
         return Chain(*corrections) if corrections else None
 
     def reader(self, model: LanguageModel) -> Correction | None:
         """The same behind the memory of new words, if there is one."""
-        return WordMemory(model, then=self.correction()) if self.memory else self.correction()
+        correction = self.correction(model)
+        return WordMemory(model, then=correction) if self.memory else correction
 
     def score(
         self,
@@ -142,7 +149,7 @@ class Online:
         progress: Callable[[int], None] = lambda done: None,
     ) -> Scores:
         """Score a text in one stream. `sizes` of gradients are for dynamic evaluation."""
-        return self.read(model, ids, self.correction(), sizes, progress)
+        return self.read(model, ids, self.correction(model), sizes, progress)
 
     def read(
         self,
@@ -163,11 +170,13 @@ class Online:
     @classmethod
     def of(cls, facts: Mapping[str, Any], uniform: float | None = None) -> Online:
         """From what a record says of it."""
+        if "new_words" in facts:
+            raise GrocError("The record is of an earlier version, which weighed each new word: evaluate anew.")
         dynamic = facts["dynamic"] and {key: value for key, value in facts["dynamic"].items() if key != "measured"}
         return cls(
             uniform,
             Dynamic(**dynamic) if dynamic else None,
-            facts["new_words"],
+            facts["new_words_as"],
             tuple(CacheSettings.of(cache) for cache in facts["caches"]),
             facts["memory"],
         )
@@ -177,7 +186,7 @@ class Online:
         dynamic = None if self.dynamic is None else asdict(self.dynamic.filled(measured)) | {"measured": measured}
         return {
             "caches": [cache.facts() for cache in self.caches],
-            "new_words": 1.0 if self.new_words is None else self.new_words,
+            "new_words_as": self.new_words_as,
             "dynamic": dynamic,
             "memory": self.memory,
         }
@@ -186,8 +195,8 @@ class Online:
         """The same for a person; empty if nothing helps."""
         facts = self.facts(measured)
         parts = [_described(f"{cache.pop('kind')} cache", cache) for cache in facts["caches"]]
-        if not math.isclose(facts["new_words"], 1):
-            parts.append(f"new words x{facts['new_words']:g}")
+        if self.new_words_as is not None:
+            parts.append(f"new words as {self.new_words_as:,g}")
         if facts["memory"]:
             parts.append("word memory")
         if facts["dynamic"]:

@@ -16,14 +16,16 @@ from torch import Tensor
 from groc.adaptation.caches import NewWords, Weights
 from groc.adaptation.dynamic import Dynamic, Sizes
 from groc.adaptation.online import CacheSettings, Online, spreading
+from groc.adaptation.reading import spread
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.model import LanguageModel
-from groc.nn import softmax
 from groc.progress import Progress
 from groc.report import perplexity
-from groc.scoring import Correction, Segment
+from groc.scoring import Correction, Segment, new_words
 
+NEW = "new words"
+"""What tables call the choice of what new words get."""
 ROUNDS = 10
 """Through all places, at most."""
 
@@ -38,8 +40,8 @@ class Grids:
     kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     log_odds: tuple[float, ...] = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0)
     """Of a cache that joins the softmax against the model's words, in the mean: what alpha is then depends on both."""
-    new_words: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-    uniform: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
+    new_words: tuple[float, ...] = (10, 30, 100, 300, 1e3, 2e3, 4e3, 8e3, 1.6e4, 3.2e4, 6.4e4, 1.28e5, 2.56e5, 1e6)
+    uniform: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3)
     rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
     measured_rates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
     """Of dynamic evaluation where the sizes of gradients were measured."""
@@ -56,7 +58,7 @@ class Tuned:
 
     online: Online
     tables: dict[str, list[Row]]
-    """For dynamic, uniform, new_words, and each cache by its place and kind (`1 local`): a row for each setting tried,
+    """For dynamic, new words, and each cache by its place and kind (`1 local`): a row for each setting tried,
     all else at its best."""
 
 
@@ -97,8 +99,7 @@ def tune(
         stages = _stages(model, online, grids, segments, whole, quiet)
         taken, rows = _best(whole.log_prob, list(stages.values()), quiet)
     tables |= dict(zip(stages, rows, strict=True))
-    chosen = dict(zip(stages, taken, strict=True))
-    base = {name: chosen[name].settings for name in ("uniform", "new_words") if name in chosen}
+    base = taken[0].settings if NEW in stages else {}
     caches = tuple(choice.settings for choice in taken if isinstance(choice.settings, CacheSettings))
     return Tuned(replace(online, **base, caches=caches), {name: rows for name, rows in tables.items() if len(rows) > 1})
 
@@ -146,7 +147,7 @@ def _recorded(
 
 
 def _tunes_uniform(model: LanguageModel, online: Online) -> bool:
-    return model.mixes_uniform and online.uniform is None and online.new_words is None
+    return model.mixes_uniform and online.uniform is None
 
 
 def _whole(segments: Sequence[Segment]) -> Segment:
@@ -161,19 +162,28 @@ def _stages(
 ) -> dict[str, list[_Choice]]:
     """The choices at each place, in the order in which they are applied."""
     stages: dict[str, list[_Choice]] = {}
-    if _tunes_uniform(model, online):
-        stages["uniform"] = [
-            _Choice({"uniform": share}, share, partial(softmax.with_uniform, share=1 - share, words=whole.words))
-            for share in grids.uniform
-        ]
-    elif online.new_words is not None or (model.is_open and bool(whole.log_new.isfinite().any())):
-        stages["new_words"] = [
-            _Choice({"new_words": factor}, factor, _on(whole, NewWords(factor)))
-            for factor in _open(online.new_words, grids.new_words)
-        ]
+    new = len(new_words(model))
+    if new and (model.mixes_uniform or model.is_open):
+        stages[NEW] = list(_new_word_choices(model, online, grids, whole, new))
     for number, cache in enumerate(online.caches, 1):
         stages[f"{number} {cache.kind}"] = list(_cache_choices(cache, grids, segments, whole, quiet))
     return stages
+
+
+def _new_word_choices(
+    model: LanguageModel, online: Online, grids: Grids, whole: Segment, new: int
+) -> Iterator[_Choice]:
+    """What new words get: of a closed model a share of even odds, and of both kinds a weight for all of them."""
+    tunes = _tunes_uniform(model, online)
+
+    def apply(log_prob: Tensor, share: float | None, together: float) -> Tensor:
+        segment = replace(whole, log_prob=log_prob)
+        return NewWords(together / new)(segment if share is None else spread(segment, share, new))
+
+    for share in grids.uniform if tunes else [None]:
+        for together in _open(online.new_words_as, grids.new_words):
+            values = {"new_words_as": together} | ({"uniform": share} if tunes else {})
+            yield _Choice(values, values, partial(apply, share=share, together=together))
 
 
 def _cache_choices(

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             options.record,
             options.json,
             caches=options.caches,
-            new_words=options.new_words,
+            new_words_as=options.new_words,
             uniform=options.uniform,
             memory=options.memory,
             dynamic=Dynamic(*of_dynamic[:2], options.every or 20, options.prefix_only) if options.dynamic else None,
@@ -95,8 +95,8 @@ def _caches(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--new-words",
         type=float,
-        metavar="FACTOR",
-        help="multiply the model's probability of words never seen in training (the paper, before a cache: 0.1)",
+        metavar="COUNT",
+        help="all words never seen in training weigh together as much as COUNT of them (default: each as it is)",
     )
     group.add_argument("--memory", action="store_true", help="remember the contexts of words never seen in training")
     group.add_argument(

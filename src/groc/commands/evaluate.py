@@ -41,7 +41,7 @@ def evaluate(
     as_json: bool,
     *,
     caches: Sequence[dict[str, Any]] = (),
-    new_words: float | None = None,
+    new_words_as: float | None = None,
     uniform: float | None = None,
     memory: bool = False,
     dynamic: Dynamic | None = None,
@@ -54,7 +54,7 @@ def evaluate(
     if first is not None and first < 1:
         raise GrocError(f"--first is a number of tokens, 1 or more, not {first}.")
     settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
-    online = Online(uniform, dynamic, new_words, settings, memory)
+    online = Online(uniform, dynamic, new_words_as, settings, memory)
     loaded = checkpoint.load(run, choose(Compute(device=device)).device)
     model, text = loaded.model, text_of(corpus, split)
     if glossary is not None:

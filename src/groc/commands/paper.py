@@ -48,6 +48,8 @@ def paper(
             run_open(name, place, only["dataset"], only["model"], seeds, settings)
         else:
             _run_cells(table, Path(results), Path(corpora), Path(runs), seeds, only, settings)
+    elif any(only.values()):
+        raise GrocError("--dataset and --model choose what is run: give them together with --run.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
     found = Results(Path(results))
@@ -101,7 +103,7 @@ def _list(results: Results, as_json: bool) -> None:
         [
             str(row["table"]),
             str(row["title"]),
-            f"{row['paper']}{', figure' if row['figure'] else ''}",
+            f"{'not in it' if row['paper'] == 'Not' else row['paper']}{', figure' if row['figure'] else ''}",
             f"{row['run']} of {row['cells']}",
         ]
         for row in tables

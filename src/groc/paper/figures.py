@@ -8,6 +8,7 @@ from typing import Any
 
 from groc.errors import GrocError
 from groc.paper import published as printed
+from groc.paper.domains import SOURCE
 from groc.paper.runs import Job, Results, Run, best
 from groc.paper.tables import BIN_NAMES, TABLES
 
@@ -28,12 +29,15 @@ def draw(name: str, results: Results, path: Path) -> None:
     for axes in picture.axes:
         axes.spines[["top", "right"]].set_visible(False)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=8)
+            axes.legend(frameon=False, fontsize=7)
         elif not axes.has_data():
             axes.set_axis_off()
             axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    picture.savefig(path)
+    try:
+        picture.savefig(path)
+    except ValueError as error:  # matplotlib names the formats that it knows
+        raise GrocError(f"{path} cannot be drawn: {error}.") from None
 
 
 def _curves(picture: Any, results: Results) -> None:
@@ -46,11 +50,11 @@ def _curves(picture: Any, results: Results) -> None:
 
 def _plot_curves(axes: Any, runs: Mapping[str, Run]) -> None:
     """Perplexity of the valid text, and dotted that of the training text (with dropout)."""
-    axes.set(xlabel="epoch", ylabel="perplexity", yscale="log")
+    axes.set(xlabel="epoch (dotted: training text)", ylabel="perplexity", yscale="log")
     for name, run in runs.items():
         epochs = [row["epoch"] for row in run.curve]
         valid = [row["valid_perplexity"] for row in run.curve]
-        (line,) = axes.plot(epochs, valid, color=COLOURS.get(name), label=f"{name} (dotted: training text)")
+        (line,) = axes.plot(epochs, valid, color=COLOURS.get(name), label=name)
         axes.plot(epochs, [row["train_perplexity"] for row in run.curve], ":", color=line.get_color())
     axes.yaxis.set_major_formatter("{x:.0f}")
     axes.yaxis.set_minor_formatter("{x:.0f}")
@@ -96,7 +100,7 @@ def _domains(picture: Any, results: Results) -> None:
 
 def _fine_tuning(picture: Any, results: Results) -> None:
     """Of four texts on which models were fine-tuned, those first on which several were."""
-    tuned = [run for run in results.runs if run.adapted]
+    tuned = [run for run in results.runs if run.adapted and run.recipe == SOURCE]
     models_of = {text: {run.variant for run in tuned if run.dataset == text} for text in (r.dataset for r in tuned)}
     texts = sorted(models_of, key=lambda text: -len(models_of[text]))[:4] or [""]
     for axes, text in zip(picture.subplots(1, len(texts), squeeze=False)[0], texts, strict=True):

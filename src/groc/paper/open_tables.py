@@ -189,8 +189,8 @@ OPEN_TABLES = (
         ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain, layout=_by_domain,
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
-        "the valid text of 2008: for tied the share of even odds too, for GroC the weight of new words.\n\n"
-        "The paper's figures, on texts that are not at hand here:\n\n"
+        "the valid text of 2008, what new words get included. WikiText-2's new tokens are mostly its marks (`<unk>`, `@-@`).\n\n"
+        "The paper's figures, on other texts:\n\n"
         + table(
             ["", *printed.DOMAINS],
             [[name, *(shown(value, "test") for value in row)] for name, row in printed.CROSS_DOMAIN.items()],
@@ -211,12 +211,12 @@ OPEN_TABLES = (
     Table(
         "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 6", ("domain", "model"),
         ("rate", "dev", "updates", "to_tied", "source_before", "source_after"), find=_fine_tuning,
-        note="`updates`: to the best valid loss, and `to_tied` to that of tied; `source`: the valid text of news.",
+        note="`updates`: to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news.",
     ),
     Table(
         "held-out", "Loss on words held out of training, by what the model is told of them (nats)", "Not",
         ("dataset", "model", "told"), ("loss", "gain", "low", "high", "seen_loss"), find=_held_out,
-        note="`gain`: over the first row, `low` to `high` its 95% interval; `seen_loss`: on words that training saw as "
+        note="`gain`: over the first row, `low` to `high` its 95% interval; `seen loss`: on words that training saw as "
         "often, in the same lines.",
     ),
 )  # fmt: skip

@@ -38,8 +38,11 @@ class Run:
 
     def __init__(self, record: dict[str, Any]) -> None:
         given = {key: tuple(v) if isinstance(v, list) else v for key, v in flatten(record["config"]).items()}
-        self.settings = {**Config().flat(), **given}
+        known = Config().flat()
+        self.settings = {**known, **given}
         """By dotted key; what an older record does not name is at its default."""
+        self.repeatable = not any(value for key, value in given.items() if key not in known)
+        """Whether it uses no setting that has since been taken out."""
         self.record, self.figures, self.curve = record, record["figures"], record.get("curve", [])
         self.dataset, self.seed = Path(self.settings["corpus"]).name, self.settings["training.seed"]
         self.dev: float = self.figures["valid_perplexity"]
@@ -101,13 +104,19 @@ class Job:
 
     def wants(self, run: Run) -> bool:
         mine = (run.dataset, run.recipe, run.variant, run.adapted) == (self.dataset, self.recipe, self.variant, False)
-        return mine and all(run.settings[key] == value for key, value in {**VARIED, **dict(self.changes)}.items())
+        return (
+            mine
+            and run.repeatable
+            and all(run.settings[key] == value for key, value in {**VARIED, **dict(self.changes)}.items())
+        )
 
 
 def identity(settings: Mapping[str, Any]) -> str:
-    """The same for two runs that differ in seed and machine alone."""
-    kept = {key: value for key, value in settings.items() if not key.startswith(NOT_SETTINGS)}
-    kept["forms.lexicon"] = Path(kept["forms.lexicon"]).name
+    """The same for two runs that differ in seed and machine alone. Settings at their defaults do not count, so that new
+    ones change no name."""
+    usual = Config().flat()
+    kept = {key: v for key, v in settings.items() if not key.startswith(NOT_SETTINGS) and v != usual.get(key)}
+    kept["forms.lexicon"] = Path(settings["forms.lexicon"]).name
     return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()[:8]
 
 

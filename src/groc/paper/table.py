@@ -108,6 +108,8 @@ def shown(value: Any, name: str, spread: float | None = None) -> str:
     """A value as a person reads it; nothing where there is none."""
     if isinstance(value, int | float) and name == "parameters":
         return f"{value / 1e6:.4g}M"
+    if isinstance(value, float) and name == "rate":
+        return f"{value:g}"
     if isinstance(value, float):
         digits = 1 if name in ONE_DIGIT else 2
         return f"{value:,.{digits}f}" + (f" ± {spread:.{digits}f}" if spread is not None else "")

@@ -176,7 +176,9 @@ _ALL = (
     Table(
         "speed", "Seconds an epoch, their ratio to tied, and what sparse updates cost (test perplexity)", "Table 10",
         _MODEL, ("seconds", "ratio", "test"), tuple(_speed_cells()), _speed,
-        note="p is the probability of a full update of the output embedding. The paper's device is an RTX 2080 Ti.",
+        note="p is the probability of a full update of the output embedding. The paper's device is an RTX 2080 Ti. "
+        "Seconds are those of the runs as they were made: of several side by side on one GPU each takes longer. "
+        "`groc bench` times steps alone.",
     ),
     Table(
         "size", "Models of comparable size on penn (test perplexity)", "Table 11", ("model",), ("parameters", "test"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +66,21 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: 
 def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["adding_words.py", "--words", "3000"],
+        ["caches.py", "--size", "300", "--words", "300", "--dim", "8"],
+    ],
+)
+def test_a_benchmark_prints_a_record(command: list[str]) -> None:
+    script, *options = command
+    path = Path(__file__).parents[1] / "bench" / script
+    run = subprocess.run(
+        [sys.executable, path, *options, "--device", "cpu", "--json"], check=True, capture_output=True, text=True
+    )
+    record = json.loads(run.stdout)
+    assert record["device"] == "CPU, float32"
+    assert record["torch"]

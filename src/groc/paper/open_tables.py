@@ -189,7 +189,8 @@ OPEN_TABLES = (
         ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain, layout=_by_domain,
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
-        "the valid text of 2008, what new words get included. WikiText-2's new tokens are mostly its marks (`<unk>`, `@-@`).\n\n"
+        "the valid text of 2008, what new words get included. WikiText-2's new tokens are mostly its marks (`<unk>`, "
+        "`@-@`).\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(
             ["", *printed.DOMAINS],

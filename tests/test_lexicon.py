@@ -272,7 +272,10 @@ class TestGlossary:
         assert glossary.entry("x") == Entry((Sense("a, b", ("p", "q r")),))
         assert glossary.entry("y") == Entry((Sense(""),))
 
-    @pytest.mark.parametrize(("name", "head"), [("a.tsv", "definition\tword"), ("a.csv", "related,Term,definition")])
+    @pytest.mark.parametrize(
+        ("name", "head"),
+        [("a.tsv", "definition\tword"), ("a.csv", "related,Term,definition"), ("a.csv", "name,definition")],
+    )
     def test_columns_in_another_order_are_refused(self, tmp_path: Path, name: str, head: str) -> None:
         (tmp_path / name).write_text(f"{head}\nx,y\n")
         with pytest.raises(GrocError, match=r"Line 1 .* in this order"):

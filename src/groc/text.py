@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
-from unicodedata import category
+from unicodedata import category, normalize
 
 from groc.errors import GrocError
 
@@ -21,6 +21,8 @@ KEPT = re.compile(r"[^\s\x00-\x1f]")
 ZERO_WIDTH_SPACE = "\u200b"
 JOINERS = "\u200c\u200d"
 """Zero width non-joiner and joiner: marks of spelling in some scripts, such as Persian's."""
+ACCENTS = "\u0300-\u036f"
+"""Combining marks: some systems write é as an e and an accent behind it."""
 JOINED_SCRIPTS = ("\u0600", "\u18af")
 """The first and last character of those scripts: Arabic to Mongolian, with all that are written in India."""
 
@@ -82,15 +84,22 @@ def tokeniser(language: str = "en", lower: bool = False) -> Callable[[str], list
     """A function that splits one line of raw text by Moses's rules (without escaping of special characters).
 
     What cannot be seen is no word, and does not make two of one: format characters, such as soft hyphens, are dropped.
-    But a zero width space separates words, and joiners stay within the words of scripts that need them.
+    But a zero width space separates words, and joiners stay within the words of scripts that need them. Letters and
+    their accents are one character where there is one (NFC).
     """
-    moses = _moses(language)
 
     def tokenise(line: str) -> list[str]:
-        tokens: list[str] = moses.tokenize(moses.clean(line), escape=False)
-        return [token.lower() for token in tokens] if lower else tokens  # the rules look at capitals: lower-case last
+        tokens = (normalize("NFC", token) for token in _split(line, language))
+        return [token.lower() for token in tokens] if lower else list(tokens)  # the rules look at capitals
 
     return tokenise
+
+
+def _split(line: str, language: str) -> list[str]:
+    """Moses's tokens, with the line's own characters."""
+    moses = _moses(language)
+    tokens: list[str] = moses.tokenize(moses.clean(line), escape=False)
+    return tokens
 
 
 @cache
@@ -106,7 +115,7 @@ def _moses(language: str) -> Any:
         def __init__(self, language: str) -> None:
             super().__init__(language)
             pad, padded = self.PAD_NOT_ISALNUM  # the rule by which a character is a word of its own
-            self.PAD_NOT_ISALNUM = re.compile(pad.pattern.replace("[^", f"[^{JOINERS}", 1)), padded
+            self.PAD_NOT_ISALNUM = re.compile(pad.pattern.replace("[^", f"[^{JOINERS}{ACCENTS}", 1)), padded
             first, last = JOINED_SCRIPTS
             joined = "".join(sorted(letter for letter in self.letters if first <= letter <= last))
             self.inner_joiner = re.compile(f"(?<=[{joined}])[{JOINERS}](?=[{joined}])")
@@ -145,9 +154,9 @@ def _separated(line: str) -> Iterator[tuple[str, int, int]]:
 def _aligned(line: str) -> Iterator[tuple[str, int, int]]:
     """Moses's tokens and where they stand: they hold the kept characters of the line, each once and in order."""
     places = (found.start() for found in KEPT.finditer(_moses("en").clean(line)))
-    for word in tokeniser("en")(line):
+    for word in _split(line, "en"):
         own = list(islice(places, len(word)))
-        yield word, own[0], own[-1] + 1
+        yield normalize("NFC", word), own[0], own[-1] + 1
 
 
 Joins = dict[str, list[tuple[tuple[str, ...], str]]]

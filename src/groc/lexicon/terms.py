@@ -144,8 +144,8 @@ def _broken_cell(path: Path, first: int, row: str, problem: str) -> GrocError:
 
 def _is_header(cells: list[str]) -> bool:
     """Whether a row names columns, if perhaps in a wrong order: a table of nothing but its first column is a list."""
-    names = [cell.lower() for cell in cells]
-    return names[0] in ("word", "term") or (len(names) > 1 and all(name in (*Term._fields, "term") for name in names))
+    first, *others = (cell.lower() for cell in cells)
+    return first in ("word", "term") or any(name in (*Term._fields, "term") for name in others)
 
 
 def _check_header(cells: list[str]) -> None:

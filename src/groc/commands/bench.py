@@ -20,7 +20,7 @@ def bench(
 ) -> None:  # fmt: skip
     for kind, given, known in (("size", sizes, SIZES), ("model", models, {**MODELS, **NAIVE})):
         if unknown := [name for name in given if name not in known]:
-            raise GrocError(f"There is no {kind} {unknown[0]!r} to time: choose from {', '.join(known)}.")
+            raise GrocError(f"There is no {kind} {unknown[0]!r} to time: choose from {', '.join(map(repr, known))}.")
     if steps < 1:
         raise GrocError(f"--steps is how many steps are timed, not {steps}: give 1 or more.")
     chosen = [name for name in (*MODELS, *NAIVE) if (name in models if models else name in MODELS)]

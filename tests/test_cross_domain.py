@@ -225,6 +225,13 @@ def test_held_out_words_have_a_table_and_no_row_elsewhere(tmp_path: Path, corpor
     assert snapshot(tmp_path) == before
 
 
+def test_all_rows_of_a_model_have_one_name(tmp_path: Path, corpora: Path, settings: list[str]) -> None:
+    """Such that models can be run at the same time, each by a command of its own."""
+    assert run(tmp_path, corpora, settings, "cross-domain", "--model", "tied+*", "--dataset", "wikitext-2") == 0
+    found = {row["model"] for row in rows_of("cross-domain", tmp_path) if row["domain"].startswith("wikitext-2")}
+    assert found == {"tied", "tied+unigram", "tied+local", "tied+unbounded", "tied+dynamic", "tied+finetuned"}
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

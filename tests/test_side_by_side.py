@@ -45,3 +45,11 @@ def test_every_run_is_trained_and_evaluated_and_goes_on_where_it_was(
 def test_what_has_no_time_is_stopped(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
     jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 10_000)
     assert "groc" in side_by_side(jobs, tmp_path / "runs", "--seconds", "1")
+
+
+def test_a_job_may_be_any_command(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
+    lexicon = ["lexicon", "coverage", str(corpus_folder), "--lexicon", str(glossary_file)]
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text(json.dumps({"covered": ["groc", *lexicon]}))
+    side_by_side(jobs, tmp_path / "runs")
+    assert "definition" in (tmp_path / "runs" / "covered.log").read_text()

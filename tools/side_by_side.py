@@ -2,7 +2,8 @@
 
     python tools/side_by_side.py JOBS.json --out FOLDER [--seconds 500]
 
-JOBS.json: {"NAME": ["RECIPE", "VARIANT", "CORPUS", "key=value", ...], ...}
+JOBS.json: {"NAME": ["RECIPE", "VARIANT", "CORPUS", "key=value", ...], ...}; a job that begins with "groc" is that
+command itself: ["groc", "paper", "cross-domain", "--run", ...].
 
 A word-level model keeps a small part of a large GPU busy: it waits for one word after the other. NVIDIA's multi-process
 service, which is started if the machine has it, lets the steps of several processes run between each other; eight tied
@@ -70,11 +71,8 @@ def run_all(jobs: dict[str, list[str]], out: Path, end: float) -> None:
 
 def run(job: list[str], folder: Path, end: float) -> None:
     """Train, or go on training, and then evaluate; what is said goes into a file beside the run."""
-    recipe, variant, corpus, *settings = job
-    resume = ["--resume"] if (folder / STATE).exists() else []
-    train = ["train", recipe, "--variant", variant, *settings, "--corpus", corpus, "--out", str(folder), *resume]
     with folder.with_suffix(".log").open("ab") as log:
-        for command in (train, ["eval", str(folder), corpus, "--record"]):
+        for command in commands(job, folder):
             process = subprocess.Popen([sys.executable, "-m", "groc", *command], stdout=log, stderr=log)
             try:
                 if process.wait(max(end - time.monotonic(), 0)):
@@ -83,6 +81,16 @@ def run(job: list[str], folder: Path, end: float) -> None:
                 process.terminate()  # it saves its state
                 process.wait()
                 return
+
+
+def commands(job: list[str], folder: Path) -> list[list[str]]:
+    """What is done for a job, as arguments of `groc`."""
+    if job[0] == "groc":
+        return [job[1:]]
+    recipe, variant, corpus, *settings = job
+    resume = ["--resume"] if (folder / STATE).exists() else []
+    train = ["train", recipe, "--variant", variant, *settings, "--corpus", corpus, "--out", str(folder), *resume]
+    return [train, ["eval", str(folder), corpus, "--record"]]
 
 
 def summary(name: str, run: Path) -> list[str]:

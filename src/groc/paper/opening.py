@@ -29,9 +29,11 @@ DATA = "data-cross-domain.json"
 def run_open(
     table: str, place: Place, domains: Collection[str], rows: Collection[str], seeds: int, settings: Sequence[str]
 ) -> None:
-    """Run what a table lacks; of these domains and rows, if any are named."""
+    """Run what a table lacks; of these domains and rows, if any are named (`groc+*`: all rows of a model)."""
     there = [name for name in DOMAINS if place.has(name)]
     possible = {row_name(model, way): model for model in variant_names(SOURCE) for way in ways_of(model)}
+    of_model = {f"{model}+*": [row for row, other in possible.items() if other == model] for model in possible.values()}
+    rows = [row for name in rows for row in of_model.get(name, [name])]
     for wrong, right in ((set(domains) - set(there), there), (set(rows) - possible.keys(), possible)):
         if wrong:
             raise GrocError(f"There is no {min(wrong)!r} to run here: choose from {', '.join(right)}.")

@@ -57,5 +57,5 @@ class Sampler:
         ids = torch.unique(torch.cat([needed.flatten(), drawn]))
         log_weights = torch.zeros(len(ids), device=needed.device)
         log_weights[torch.searchsorted(ids, drawn)] = times.log() - self.log_shares[drawn] - math.log(self.draws)
-        log_weights[torch.searchsorted(ids, needed.flatten())] = 0.0
+        log_weights[torch.searchsorted(ids, needed.flatten().contiguous())] = 0.0
         return Sample(ids, log_weights)

@@ -96,8 +96,7 @@ def _surface(config: settings.Config) -> Surface:
     part, dim = config.surface, config.model.dim
     if part.kind == "cnn":
         return CharacterCNN(dim, part.characters, part.filters, part.highway, part.longest)
-    lengths = part.shortest_ngram, part.longest_ngram
-    return HashedNgrams(dim, part.buckets, part.rank, *lengths, part.hashes, part.dropout)
+    return HashedNgrams(dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram, part.hashes)
 
 
 def _softmax(config: settings.Config) -> Softmax:

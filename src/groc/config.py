@@ -63,8 +63,6 @@ class Surface:
     longest_ngram: int = 6
     hashes: int = 2
     """ngrams: rows that an n-gram adds up. Two n-grams that share a row are unlikely to share both."""
-    dropout: float = 0.0
-    """ngrams: the share of the hash table's rows that are left out in a training step."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +298,7 @@ NOT_NEGATIVE = (
     "training.stop_after", "training.patience", "training.sample", "training.save_minutes", "model.start",
 )  # fmt: skip
 SHARES = (
-    "surface.dropout", "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",
+    "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",
     "training.full_updates", "training.average", "training.decay", "training.final_rate",
     "model.uniform", "output.dropout", "output.bias_dropout", "output.mixture_dropout", "prefix.input_dropout",
     "prefix.hidden_dropout", "prefix.output_dropout", "prefix.weight_dropout", "prefix.word_dropout",

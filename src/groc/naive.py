@@ -35,7 +35,7 @@ def _surface(surface: object, forms: PreparedForms) -> Tensor:
         return _convolved(surface, forms.strings)
     assert isinstance(surface, HashedNgrams)
     assert isinstance(forms.strings, Segments)
-    out: Tensor = surface.projection(_sums(surface.dropout(surface.table), forms.strings))
+    out: Tensor = surface.projection(_sums(surface.table, forms.strings))
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -159,10 +159,15 @@ def scored_segment(
         unseen = scores.detach()[:, new].logsumexp(1)  # without a gradient, which there is none of if all are -inf
         columns.append(torch.stack([chosen - normaliser, normaliser, unseen - normaliser]))
     log_prob, log_normaliser, log_new = torch.cat(columns, 1)
-    if model.mixes_uniform and model.uniform < 1:
-        log_prob = softmax.with_uniform(log_prob, model.uniform, words)
-        if len(new):
-            together = math.log(len(new))
-            log_new = softmax.with_uniform(log_new - together, model.uniform, words) + together
     is_new = targets.new_zeros(words, dtype=torch.bool).index_fill_(0, new, True)[targets]
-    return Segment(targets, prefixes, log_prob, log_normaliser, log_new, is_new, words)
+    segment = Segment(targets, prefixes, log_prob, log_normaliser, log_new, is_new, words)
+    return spread(segment, 1 - model.uniform, len(new)) if model.mixes_uniform and model.uniform < 1 else segment
+
+
+def spread(segment: Segment, share: float, new: int) -> Segment:
+    """The segment with even odds among all words mixed in, of which so many are new."""
+    log_prob = softmax.with_uniform(segment.log_prob, 1 - share, segment.words)
+    if not new:
+        return replace(segment, log_prob=log_prob)
+    log_new = softmax.with_uniform(segment.log_new - math.log(new), 1 - share, segment.words) + math.log(new)
+    return replace(segment, log_prob=log_prob, log_new=log_new)

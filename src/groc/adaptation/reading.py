@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +14,7 @@ from groc.compute import full_float32
 from groc.corpus import Text
 from groc.errors import GrocError
 from groc.model import LanguageModel, evaluating
-from groc.nn import softmax
-from groc.scoring import UNROLL, Scores, Segment, checked_ids, new_words, scored_segment
+from groc.scoring import UNROLL, Scores, checked_ids, new_words, scored_segment, spread
 from groc.vocabulary import Vocabulary
 
 Ways = Mapping[str, Online]
@@ -107,13 +104,3 @@ def score_ways(model: LanguageModel, ids: npt.ArrayLike, states: Tensor, ways: W
     return {
         name: Scores(model.vocabulary, ids, torch.cat(pieces).double().cpu().numpy()) for name, pieces in found.items()
     }
-
-
-def spread(segment: Segment, share: float, new: int) -> Segment:
-    """The segment with even odds among all words mixed in, of which so many are new."""
-    together = math.log(max(new, 1))
-    return replace(
-        segment,
-        log_prob=softmax.with_uniform(segment.log_prob, 1 - share, segment.words),
-        log_new=softmax.with_uniform(segment.log_new - together, 1 - share, segment.words) + together,
-    )

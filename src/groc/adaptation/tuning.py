@@ -16,13 +16,12 @@ from torch import Tensor
 from groc.adaptation.caches import NewWords, Weights
 from groc.adaptation.dynamic import Dynamic, Sizes
 from groc.adaptation.online import CacheSettings, Online, spreading
-from groc.adaptation.reading import spread
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import perplexity
-from groc.scoring import Correction, Segment, new_words
+from groc.scoring import Correction, Segment, new_words, spread
 
 NEW = "new words"
 """What tables call the choice of what new words get."""

@@ -47,22 +47,6 @@ class WordDropout(nn.Module):
         return f"rate={self.rate}"
 
 
-class RowDropout(nn.Module):
-    """Dropout of whole rows of a table."""
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = checked_rate(rate)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.rate == 0:
-            return x
-        return x * x.new_empty(len(x), 1).bernoulli_(1 - self.rate).div_(1 - self.rate)
-
-    def extra_repr(self) -> str:
-        return f"rate={self.rate}"
-
-
 def checked_rate(rate: float) -> float:
     if not 0 <= rate < 1:
         raise GrocError(f"A dropout rate lies between 0 and 1 (1 excluded), not at {rate}.")

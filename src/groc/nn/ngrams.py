@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from groc.forms import WordForms
 from groc.nn.aligned import as_computed
 from groc.nn.characters import BEGIN, END, FIRST_BYTE
-from groc.nn.dropout import RowDropout
 from groc.nn.segments import Segments
 from groc.nn.surface import TINY
 
@@ -22,9 +21,7 @@ class HashedNgrams(nn.Module):
     rows of `hashes` hash functions, so that two n-grams that collide in one row are still told apart.
     """
 
-    def __init__(
-        self, dim: int, buckets: int, rank: int, shortest: int, longest: int, hashes: int, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, dim: int, buckets: int, rank: int, shortest: int, longest: int, hashes: int) -> None:
         super().__init__()
         self.buckets = buckets
         self.hashes = hashes
@@ -32,8 +29,6 @@ class HashedNgrams(nn.Module):
         self.table = nn.Parameter(torch.randn(buckets, rank))
         self.projection = nn.Linear(rank, dim, bias=False)
         nn.init.orthogonal_(self.projection.weight)
-        self.dropout = RowDropout(dropout)
-        """So a word must be known by some of its n-grams, as one that was never seen will be."""
 
     def features(self, forms: WordForms) -> Segments:
         index, offsets = hash_ngrams(forms, self.lengths, self.buckets, self.hashes)
@@ -45,7 +40,7 @@ class HashedNgrams(nn.Module):
         return out
 
     def reduced(self, features: Segments) -> Tensor:
-        out: Tensor = features(as_computed(self.dropout(self.table)))
+        out: Tensor = features(as_computed(self.table))
         return out
 
     @property
@@ -54,8 +49,7 @@ class HashedNgrams(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, features: Segments, scale: float) -> None:
-        vectors = self.projection(features(self.table))  # nothing dropped
-        self.table.mul_(scale / vectors.std(correction=0).clamp(min=TINY))
+        self.table.mul_(scale / self(features).std(correction=0).clamp(min=TINY))
 
 
 def hash_ngrams(

@@ -8,8 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import tiny_config
+from test_dynamic import model_of, repeated
 from test_training import Workshop, workshop  # noqa: F401
 
+from groc.adaptation.caches import Interpolated, LocalCache
+from groc.adaptation.dynamic import Dynamic, gradient_sizes, score_dynamically
 from groc.nn.cnn import CharacterCNN
 from groc.nn.segments import Segments
 from groc.nn.windows import window_maxima
@@ -40,19 +43,19 @@ def test_sums_over_lists_equal_those_of_embedding_bag(dim: int, dtype: torch.dty
         assert float((naive - fast).norm() / naive.norm()) < bound
 
 
-@pytest.mark.parametrize("positions", [2, 3, 8, 9, 16, 33, 60])
-@pytest.mark.parametrize("strings", [1, 7, 300])
-def test_fused_convolutions_equal_products_and_a_maximum(strings: int, positions: int) -> None:
+@pytest.mark.parametrize("positions", [1, 5, 16, 60, 128])
+@pytest.mark.parametrize("strings", [1, 7, 3000])
+@pytest.mark.parametrize("widths", [1, 3, 6, 7])
+def test_fused_convolutions_equal_products_and_a_maximum(widths: int, strings: int, positions: int) -> None:
     torch.manual_seed(positions)
-    cnn = CharacterCNN(8, 16, (10, 20, 30, 40, 60, 3, 7), 1, 40).cuda()
+    cnn = CharacterCNN(8, 16, (10, 20, 30, 40, 60, 3, 7)[:widths], 1, 40).cuda()
     vectors = torch.randn(strings, positions, 16, device="cuda")
     lengths = torch.randint(1, positions + 1, (strings,), device="cuda", dtype=torch.int32)
-    weights = torch.randn(strings, 170, device="cuda")
+    weights = torch.randn(strings, len(cnn.shifts), device="cuda")
     results = []
     for fused in (False, True):
         x = vectors.bfloat16().float().requires_grad_()
         matrices = [matrix.detach().bfloat16().float().requires_grad_() for matrix in cnn.matrices()]
-        assert len(matrices) == 2
         with torch.autocast("cuda", torch.bfloat16, enabled=fused):
             maxima = window_maxima(x, matrices, lengths)
         (maxima.float() * weights).sum().backward()
@@ -120,3 +123,22 @@ def test_windows_that_are_too_deep_for_the_fused_kernel_take_the_plain_way() -> 
     with torch.autocast("cuda", torch.bfloat16):
         maxima = window_maxima(vectors, cnn.matrices(), torch.full((9,), 7, device="cuda", dtype=torch.int32))
     assert maxima.shape == (9, 30)
+
+
+@pytest.mark.parametrize("kind", ["groc", "tied"])
+def test_dynamic_evaluation_on_a_gpu_is_that_of_a_cpu(kind: str) -> None:
+    """There each kind of piece is recorded: whole ones, and the shorter one at the end."""
+    model, dynamic = model_of(kind), Dynamic(0.1, 0.01, 4)
+    ids = repeated(5)[:-1]
+    scores = []
+    for device in ("cpu", "cuda"):
+        model = model.to(device)
+        sizes = gradient_sizes(model, ids, dynamic)
+        caches = [None, Interpolated(LocalCache(0.3, 20), 0.7)]
+        scores += [
+            score_dynamically(model, ids, dynamic, sizes=some, correction=cache).log_prob
+            for some in (None, sizes)
+            for cache in caches
+        ]
+    for plain, recorded in zip(scores[:4], scores[4:], strict=True):
+        assert abs(plain - recorded).max() < 1e-3

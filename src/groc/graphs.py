@@ -11,6 +11,19 @@ WARM_UP = 3
 """Runs of each kind of work before it is recorded: they compile, choose kernels and make the optimiser's state."""
 
 
+Launch = Callable[[Hashable, Callable[[], None]], None]
+"""Is given work and its kind, and does it."""
+
+
+def launcher(recorded: bool) -> Launch:
+    """What does work of several kinds again and again: recorded on a GPU, or as it stands."""
+    return Replayed() if recorded else _at_once
+
+
+def _at_once(kind: Hashable, work: Callable[[], None]) -> None:  # noqa: ARG001
+    work()
+
+
 class Replayed:
     """Runs work of several kinds. What a kind of work reads and writes must lie at the same place every time."""
 

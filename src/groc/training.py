@@ -7,7 +7,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +23,10 @@ from groc.config import Config
 from groc.corpus import Ids, Text
 from groc.errors import GrocError
 from groc.files import append_line
-from groc.graphs import Replayed
+from groc.graphs import launcher
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
-from groc.nn.prefix import Prefixes, State
+from groc.nn.prefix import Prefixes, State, overwrite
 from groc.nn.sampling import Sample, Sampler
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
@@ -92,7 +92,7 @@ class Trainer:
         self.state: State = model.prefix.start(self.streams.shape[1])
         self.losses = torch.zeros(self.streams.shape[1], dtype=torch.float64, device=policy.device)
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
-        self.launch: Callable[[Hashable, Callable[[], None]], None] = Replayed() if self.policy.graphs else _at_once
+        self.launch = launcher(self.policy.graphs)
         self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
         self.quiet = quiet or not group.leads
         self.stop = False
@@ -169,10 +169,8 @@ class Trainer:
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.group.average_gradients(self.model.parameters())
         self.update()
+        overwrite(self.state, state)
         with torch.no_grad():
-            for old, new in zip(self.state, state, strict=True):
-                for place, tensor in zip(old, new, strict=True):
-                    place.copy_(tensor)
             self.losses += losses.view(unroll, -1).sum(0, dtype=torch.float64)
 
     def update(self) -> None:
@@ -363,10 +361,6 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _at_once(kind: Hashable, work: Callable[[], None]) -> None:  # noqa: ARG001
-    work()
 
 
 def _streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:

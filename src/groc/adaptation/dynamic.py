@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from groc.compute import full_float32
 from groc.errors import GrocError
+from groc.graphs import launcher
 from groc.model import LanguageModel, evaluating
-from groc.nn.prefix import State, detach
+from groc.nn.prefix import State, detach, overwrite
 from groc.scoring import Correction, Scores, Segment, checked_ids, new_words, scored_segment
 
 STREAMS = 20
@@ -75,23 +76,47 @@ def score_dynamically(
     ids = checked_ids(model, ids)
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))
-    dynamic = dynamic.filled(sizes is not None)
-    learner = Learner(model, dynamic.prefix_only)
-    new, trained = new_words(model), dict(model.named_parameters())
-    targets = torch.from_numpy(ids.astype(np.int64)).to(model.device)
-    inputs = torch.cat([targets.new_tensor([model.vocabulary.end]), targets[:-1]])
-    state = model.prefix.start(1)
+    reader = _Reader(model, dynamic.filled(sizes is not None), sizes)
+    text = torch.from_numpy(np.concatenate([[model.vocabulary.end], ids]).astype(np.int64)).to(model.device)
     log_probs = []
     for start in range(0, len(ids), dynamic.every):
-        window = slice(start, start + dynamic.every)
-        segment, state = learner.learn(inputs[window, None], targets[window, None], state, new)
+        segment = reader.read(text[start : start + dynamic.every + 1])
         log_probs.append(correction(segment) if correction is not None else segment.log_prob)
-        learner.step(dynamic, trained, sizes)
         progress(min(start + dynamic.every, len(ids)))
     log_prob = torch.cat(log_probs).double().cpu().numpy()
     if np.isnan(log_prob).any():
-        raise GrocError(f"Dynamic evaluation went astray at rate {dynamic.rate:g}: choose a smaller one.")
+        raise GrocError(f"Dynamic evaluation went astray at rate {reader.dynamic.rate:g}: choose a smaller one.")
     return Scores(model.vocabulary, ids, log_prob)
+
+
+class _Reader:
+    """Scores a text piece by piece and learns from each. What it works on lies at the same place for all of them, so
+    that a GPU can record the work."""
+
+    def __init__(self, model: LanguageModel, dynamic: Dynamic, sizes: Sizes | None) -> None:
+        self.dynamic, self.sizes = dynamic, sizes
+        self.learner = Learner(model, dynamic.prefix_only)
+        self.trained, self.new = dict(model.named_parameters()), new_words(model)
+        self.window = torch.zeros(dynamic.every + 1, 1, dtype=torch.int64, device=model.device)
+        self.state = model.prefix.start(1)
+        self.segments: dict[int, Segment] = {}
+        """The last one of each length."""
+        self.launch = launcher(recorded=model.device.type == "cuda")
+
+    def read(self, piece: Tensor) -> Segment:
+        """Of the last word before a piece and its own words. Shape: [T + 1]"""
+        words = len(piece) - 1
+        self.window[: words + 1].copy_(piece[:, None])
+        self.launch(words, lambda: self._work(words))
+        segment = self.segments[words]
+        copies: dict[str, Any] = {name: v.clone() for name, v in vars(segment).items() if isinstance(v, Tensor)}
+        return replace(segment, **copies)
+
+    def _work(self, words: int) -> None:
+        inputs, targets = self.window[:words], self.window[1 : words + 1]
+        self.segments[words], state = self.learner.learn(inputs, targets, self.state, self.new)
+        self.learner.step(self.dynamic, self.trained, self.sizes)
+        overwrite(self.state, state)
 
 
 @full_float32()

@@ -43,19 +43,19 @@ def test_sums_over_lists_equal_those_of_embedding_bag(dim: int, dtype: torch.dty
         assert float((naive - fast).norm() / naive.norm()) < bound
 
 
-@pytest.mark.parametrize("positions", [1, 5, 16, 60, 128])
-@pytest.mark.parametrize("strings", [1, 7, 3000])
-@pytest.mark.parametrize("widths", [1, 3, 6, 7])
-def test_fused_convolutions_equal_products_and_a_maximum(widths: int, strings: int, positions: int) -> None:
+@pytest.mark.parametrize("positions", [2, 3, 8, 9, 16, 33, 60])
+@pytest.mark.parametrize("strings", [1, 7, 300])
+def test_fused_convolutions_equal_products_and_a_maximum(strings: int, positions: int) -> None:
     torch.manual_seed(positions)
-    cnn = CharacterCNN(8, 16, (10, 20, 30, 40, 60, 3, 7)[:widths], 1, 40).cuda()
+    cnn = CharacterCNN(8, 16, (10, 20, 30, 40, 60, 3, 7), 1, 40).cuda()
     vectors = torch.randn(strings, positions, 16, device="cuda")
     lengths = torch.randint(1, positions + 1, (strings,), device="cuda", dtype=torch.int32)
-    weights = torch.randn(strings, len(cnn.shifts), device="cuda")
+    weights = torch.randn(strings, 170, device="cuda")
     results = []
     for fused in (False, True):
         x = vectors.bfloat16().float().requires_grad_()
         matrices = [matrix.detach().bfloat16().float().requires_grad_() for matrix in cnn.matrices()]
+        assert len(matrices) == 2
         with torch.autocast("cuda", torch.bfloat16, enabled=fused):
             maxima = window_maxima(x, matrices, lengths)
         (maxima.float() * weights).sum().backward()

@@ -114,7 +114,7 @@ class _Reordered(torch.autograd.Function):
 
 def _ends_of_bands(lengths: Tensor) -> list[int]:
     """Where bands of strings in rising order of length end."""
-    if lengths.is_cuda:  # the fused kernel passes over padding: few launches, and no band much emptier than half
+    if lengths.is_cuda:  # the fused kernel works on powers of two
         powers = lengths.new_tensor([2**n for n in range(3, int(lengths[-1] - 1).bit_length() + 1)])
         ends = torch.searchsorted(lengths, powers, right=True).tolist()
     else:

@@ -83,4 +83,4 @@ def _log_add(one: Tensor, other: Tensor) -> Tensor:
 def with_uniform(log_probs: Tensor, share: float, words: int) -> Tensor:
     """Log-probabilities after mixing in a uniform distribution over `words`; `share` of the mass stays the model's."""
     model, uniform = torch.tensor([share, (1 - share) / words], dtype=torch.float64).log().tolist()  # log 0 is -inf
-    return torch.logaddexp(log_probs + model, log_probs.new_tensor(uniform))
+    return torch.logaddexp(log_probs + model, log_probs.new_full((), uniform))  # `new_tensor` could not be recorded

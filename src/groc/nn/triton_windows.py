@@ -1,10 +1,8 @@
 """The convolutions of a character CNN and their maximum over positions as one pass on a GPU.
 
 The scores of all kernels at all positions of all strings would fill half a gigabyte, written once and read thrice in a
-step. Here a program goes from position to position of a block of strings and keeps the largest scores in registers; the
-gradient, which is zero everywhere but at the maxima, is made block by block where it is needed. A block ends with its
-longest string, so strings that come sorted by length cost no padding. Blocks have powers of two as sizes; the depth of
-windows seldom is one, so it is taken in two parts (96 = 64 + 32).
+step. Here a block of them lives in registers until its maximum is known; the gradient, which is zero everywhere but at
+the maxima, is made block by block where it is needed.
 """
 
 import torch
@@ -12,44 +10,37 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-FORWARD = {"STRINGS": 64, "FILTERS": 128, "num_warps": 4, "num_stages": 3}
-"""Scores and maxima take 64 registers of a thread each, so three programs share a processor: while one takes maxima,
-another multiplies."""
-BACKWARD_KERNELS = {"STRINGS": 32, "FILTERS": 128, "num_warps": 4, "num_stages": 3}
-"""More filters would need more registers than there are; fewer would read the windows more often."""
-BACKWARD_WINDOWS = {"STRINGS": 64, "FILTERS": 64, "num_warps": 8, "num_stages": 3}
-"""Rows of `STRINGS` at `POSITIONS` each: fewer would read the kernels more often."""
-SHARES = 32
-"""Parts into which strings are shared out for the gradient of the kernels, then added up. With 1,024 filters their
-programs fill a large card once."""
-POSITIONS = tl.constexpr(4)
-"""Of a program in the gradient of the windows, where they are written out one by one."""
+ROWS, FILTERS = 128, 128
+"""Positions and filters of a block."""
+LEAST = tl.constexpr(-1e30)
+"""Below every score; not infinite, since a place is written into its last bits."""
+SHARES = 64
+"""Parts into which strings are shared out for the gradient of the kernels, then added up."""
 
 
 @triton.jit
-def _windows(begins, k, depth):
-    # Windows overlap where the strings lie: no copy is made of them.
-    return tl.load(begins[:, None] + k[None, :], mask=(k < depth)[None, :], other=0.0)
+def _windows(
+    x, block, strings, length, padded, depth, channels, SPAN: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr
+):
+    # A window begins `channels` numbers behind the last one and is `depth` long: no copy is made of it.
+    row = tl.arange(0, ROWS)
+    string, position = (block * (ROWS // SPAN) + row // SPAN).to(tl.int64), row % SPAN
+    k = tl.arange(0, DEPTH)
+    inside = ((string < strings) & (position < length))[:, None] & (k < depth)[None, :]
+    return tl.load(x + (string * padded + position)[:, None] * channels + k[None, :], mask=inside, other=0.0)
 
 
 @triton.jit
-def _kernels(matrix, k, column, depth, filters):
-    inside = (k < depth)[:, None] & (column < filters)[None, :]
-    return tl.load(matrix + k[:, None] * filters + column[None, :], mask=inside, other=0.0)
-
-
-@triton.jit
-def _gradients(gradient, where, start, column, strings, filters, STRINGS: tl.constexpr):
-    string = (start + tl.arange(0, STRINGS)).to(tl.int64)
-    inside = (column < filters)[:, None] & (string < strings)[None, :]
-    at = column[:, None] + string[None, :] * filters
-    return tl.load(gradient + at, mask=inside, other=0.0), tl.load(where + at, mask=inside, other=0)
-
-
-@triton.jit
-def _hits(values, places, position):
-    # The gradient of the scores at a position. Numbers of two bytes are compared two at a time, single bytes are not.
-    return tl.where(places.to(values.dtype) == tl.cast(position, values.dtype), values, 0.0)
+def _gradients(
+    gradient, where, block, columns, strings, filters, SPAN: tl.constexpr, ROWS: tl.constexpr, FILTERS: tl.constexpr
+):
+    string = (block * (ROWS // SPAN) + tl.arange(0, ROWS // SPAN)).to(tl.int64)
+    inside = (string < strings)[:, None] & (columns < filters)[None, :]
+    at = string[:, None] * filters + columns[None, :]
+    values = tl.load(gradient + at, mask=inside, other=0.0)
+    places = tl.load(where + at, mask=inside, other=0)
+    hit = places[:, None, :] == tl.arange(0, SPAN)[None, :, None]
+    return tl.reshape(tl.where(hit, values[:, None, :], 0.0).to(values.dtype), (ROWS, FILTERS))
 
 
 @triton.jit
@@ -60,41 +51,67 @@ def _forward(
     maxima,
     where,
     strings,
-    span,
+    length,
     padded,
     depth,
     channels,
     filters,
-    STRINGS: tl.constexpr,
+    SPAN: tl.constexpr,
+    ROWS: tl.constexpr,
     FILTERS: tl.constexpr,
-    FIRST: tl.constexpr,
-    REST: tl.constexpr,
+    DEPTH: tl.constexpr,
 ):
-    string = tl.program_id(0) * STRINGS + tl.arange(0, STRINGS)
-    column = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
-    inside = (string < strings)[:, None] & (column < filters)[None, :]
-    string = tl.minimum(string, strings - 1).to(tl.int64)
-    last = tl.load(lengths + string).to(tl.int32) - 1
-    begins = x + string * padded * channels
-    k, rest = tl.arange(0, FIRST), FIRST + tl.arange(0, REST or 1)
-    kernels = _kernels(matrix, k, column, depth, filters)
-    if REST:
-        kernels_of_rest = _kernels(matrix, rest, column, depth, filters)
-    best = tl.full([STRINGS, FILTERS], float("-inf"), tl.float32)
-    for position in range(tl.max(last) + 1):
-        # Behind its end a string shows its last window again. That changes no maximum, and nothing need be masked.
-        at = tl.minimum(position, last)
-        scores = tl.dot(_windows(begins + at * channels, k, depth), kernels)
-        if REST:
-            scores = tl.dot(_windows(begins + at * channels, rest, depth), kernels_of_rest, scores)
-        # The place rides in the last bits of the score, far below the rounding of the result: one maximum finds both.
-        packed = (scores.to(tl.int32, bitcast=True) & -span) + at[:, None]
-        best = tl.maximum(best, packed.to(tl.float32, bitcast=True), propagate_nan=tl.PropagateNan.ALL)
-    best = best.to(tl.int32, bitcast=True)
-    to = string[:, None] * filters + column[None, :]
-    tl.store(maxima + to, (best & -span).to(tl.float32, bitcast=True), mask=inside)
-    # The last bits of what is no number are no place.
-    tl.store(where + to, tl.minimum(best & (span - 1), last[:, None]), mask=inside)
+    block = tl.program_id(0)
+    windows = _windows(x, block, strings, length, padded, depth, channels, SPAN, ROWS, DEPTH)
+    columns = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
+    k = tl.arange(0, DEPTH)
+    inside = (columns < filters)[:, None] & (k < depth)[None, :]
+    kernels = tl.load(matrix + columns[:, None] * depth + k[None, :], mask=inside, other=0.0)
+    # Filters down, positions across: so a thread holds most positions of a string itself.
+    scores = tl.dot(kernels, tl.trans(windows))
+    row = tl.arange(0, ROWS)
+    string, position = (block * (ROWS // SPAN) + row // SPAN).to(tl.int64), row % SPAN
+    ends = tl.load(lengths + string, mask=string < strings, other=SPAN)
+    scores = tl.where((position < ends)[None, :], scores, LEAST)
+    # The place rides in the last bits of the score, far below the rounding of the result: one maximum finds both.
+    packed = (scores.to(tl.int32, bitcast=True) & -SPAN) | position[None, :]
+    packed = tl.reshape(packed.to(tl.float32, bitcast=True), (FILTERS, ROWS // SPAN, SPAN))
+    best = tl.max(packed, 2).to(tl.int32, bitcast=True)
+    string = (block * (ROWS // SPAN) + tl.arange(0, ROWS // SPAN)).to(tl.int64)
+    at = string[None, :] * filters + columns[:, None]
+    inside = (string < strings)[None, :] & (columns < filters)[:, None]
+    tl.store(maxima + at, (best & -SPAN).to(tl.float32, bitcast=True), mask=inside)
+    tl.store(where + at, best & (SPAN - 1), mask=inside)
+
+
+@triton.jit
+def _backward_windows(
+    gradient,
+    where,
+    matrix,
+    result,
+    strings,
+    length,
+    depth,
+    filters,
+    SPAN: tl.constexpr,
+    ROWS: tl.constexpr,
+    FILTERS: tl.constexpr,
+    DEPTH: tl.constexpr,
+):
+    block = tl.program_id(0)
+    k = tl.arange(0, DEPTH)
+    total = tl.zeros([ROWS, DEPTH], tl.float32)
+    for start in range(0, filters, FILTERS):
+        columns = start + tl.arange(0, FILTERS)
+        values = _gradients(gradient, where, block, columns, strings, filters, SPAN, ROWS, FILTERS)
+        inside = (columns < filters)[:, None] & (k < depth)[None, :]
+        kernels = tl.load(matrix + columns[:, None] * depth + k[None, :], mask=inside, other=0.0)
+        total = tl.dot(values, kernels, total)
+    row = tl.arange(0, ROWS)
+    string, position = (block * (ROWS // SPAN) + row // SPAN).to(tl.int64), row % SPAN
+    inside = ((string < strings) & (position < length))[:, None] & (k < depth)[None, :]
+    tl.store(result + (string * length + position)[:, None] * depth + k[None, :], total, mask=inside)
 
 
 @triton.jit
@@ -103,101 +120,34 @@ def _backward_kernels(
     gradient,
     where,
     result,
-    lasts,
     strings,
+    length,
     padded,
     depth,
     channels,
     filters,
-    STRINGS: tl.constexpr,
+    blocks,
+    SPAN: tl.constexpr,
+    ROWS: tl.constexpr,
     FILTERS: tl.constexpr,
-    FIRST: tl.constexpr,
-    REST: tl.constexpr,
+    DEPTH: tl.constexpr,
 ):
-    column = tl.program_id(0) * FILTERS + tl.arange(0, FILTERS)
-    share, shares = tl.program_id(1), tl.num_programs(1)
-    k, rest = tl.arange(0, FIRST), FIRST + tl.arange(0, REST or 1)
-    total = tl.zeros([FILTERS, FIRST], tl.float32)
-    if REST:
-        total_of_rest = tl.zeros([FILTERS, REST], tl.float32)
-    # Every n-th block, so that all shares have short strings and long ones. While it is multiplied, the next is loaded.
-    begin, step = share * STRINGS, shares * STRINGS
-    values, places = _gradients(gradient, where, begin, column, strings, filters, STRINGS)
-    for start in range(begin, strings, step):
-        next_values, next_places = _gradients(gradient, where, start + step, column, strings, filters, STRINGS)
-        string = start + tl.arange(0, STRINGS)
-        last = tl.max(places, 0)
-        tl.store(lasts + tl.program_id(0) * strings + string, last, mask=string < strings)
-        begins = x + tl.minimum(string, strings - 1).to(tl.int64) * padded * channels
-        for position in range(tl.max(last) + 1):
-            hits = _hits(values, places, position)
-            total = tl.dot(hits, _windows(begins + position * channels, k, depth), total)
-            if REST:
-                total_of_rest = tl.dot(hits, _windows(begins + position * channels, rest, depth), total_of_rest)
-        values, places = next_values, next_places
-    inside = (column < filters)[:, None]
-    result += share * depth * filters + column[:, None]
-    tl.store(result + k[None, :] * filters, total, mask=inside & (k < depth)[None, :])
-    if REST:
-        tl.store(result + rest[None, :] * filters, total_of_rest, mask=inside & (rest < depth)[None, :])
+    share = tl.program_id(1)
+    columns = tl.program_id(0) * FILTERS + tl.arange(0, FILTERS)
+    total = tl.zeros([DEPTH, FILTERS], tl.float32)
+    for number in range(blocks):
+        block = share * blocks + number
+        windows = _windows(x, block, strings, length, padded, depth, channels, SPAN, ROWS, DEPTH)
+        values = _gradients(gradient, where, block, columns, strings, filters, SPAN, ROWS, FILTERS)
+        total = tl.dot(tl.trans(windows), values, total)
+    k = tl.arange(0, DEPTH)
+    inside = (k < depth)[:, None] & (columns < filters)[None, :]
+    tl.store(result + (share * depth + k)[:, None] * filters + columns[None, :], total, mask=inside)
 
 
-@triton.jit
-def _backward_windows(
-    gradient,
-    where,
-    matrix,
-    lasts,
-    result,
-    strings,
-    length,
-    depth,
-    filters,
-    parts,
-    PARTS: tl.constexpr,
-    STRINGS: tl.constexpr,
-    FILTERS: tl.constexpr,
-    FIRST: tl.constexpr,
-    REST: tl.constexpr,
-):
-    rows: tl.constexpr = POSITIONS * STRINGS
-    first = tl.program_id(1) * POSITIONS
-    string = tl.program_id(0) * STRINGS + tl.arange(0, STRINGS)
-    string = tl.minimum(string, strings - 1).to(tl.int64)
-    part = tl.arange(0, PARTS)
-    last = tl.max(tl.load(lasts + part[:, None] * strings + string[None, :], mask=(part < parts)[:, None], other=0))
-    k, rest = tl.arange(0, FIRST), FIRST + tl.arange(0, REST or 1)
-    total = tl.zeros([rows, FIRST], tl.float32)
-    if REST:
-        total_of_rest = tl.zeros([rows, REST], tl.float32)
-    # Behind the last maximum of all these strings there are zeros only.
-    for start in range(0, tl.where(first <= last, filters, 0), FILTERS):
-        column = start + tl.arange(0, FILTERS)
-        inside = (column < filters)[None, :]
-        at = string[:, None] * filters + column[None, :]
-        values = tl.load(gradient + at, mask=inside, other=0.0)
-        places = tl.load(where + at, mask=inside, other=0)
-        # One position of all strings, then the next: joined, they stay in the thread that made them.
-        pair = tl.join(_hits(values, places, first), _hits(values, places, first + 1))
-        next_pair = tl.join(_hits(values, places, first + 2), _hits(values, places, first + 3))
-        hits = tl.permute(tl.join(pair, next_pair), (3, 2, 0, 1)).reshape(rows, FILTERS)
-        total = tl.dot(hits, tl.trans(_kernels(matrix, k, column, depth, filters)), total)
-        if REST:
-            total_of_rest = tl.dot(hits, tl.trans(_kernels(matrix, rest, column, depth, filters)), total_of_rest)
-    row = tl.arange(0, rows)
-    string = (tl.program_id(0) * STRINGS + row % STRINGS).to(tl.int64)
-    position = first + row // STRINGS
-    inside = ((string < strings) & (position < length))[:, None]
-    to = result + (string * length + position)[:, None] * depth
-    tl.store(to + k[None, :], total, mask=inside & (k < depth)[None, :])
-    if REST:
-        tl.store(to + rest[None, :], total_of_rest, mask=inside & (rest < depth)[None, :])
-
-
-def _parts_of_depth(depth: int) -> dict[str, int]:
-    """The depth as one or two powers of two, none below what a matrix product takes."""
-    first = max(2 ** (depth.bit_length() - 1), 16)
-    return {"FIRST": first, "REST": max(triton.next_power_of_2(depth - first), 16) if depth > first else 0}
+def _sizes(length: int, depth: int) -> dict[str, int]:
+    span = max(triton.next_power_of_2(length), 2)
+    return {"SPAN": span, "ROWS": max(ROWS, span), "DEPTH": max(triton.next_power_of_2(depth), 16)}
 
 
 @torch.library.custom_op(
@@ -208,24 +158,26 @@ def _parts_of_depth(depth: int) -> dict[str, int]:
 def window_maxima(x: Tensor, matrix: Tensor, lengths: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """The largest product of each filter with a string's windows, and the position of that window.
 
-    `x` holds the characters of strings of 1 to `length` and at least as many zeros behind them as a window needs.
+    `x` holds the characters of strings of up to `length` and at least as many zeros behind them as a window needs.
     Shape: [S, L + width - 1 or more, c], [width * c, filters], [S] -> [S, filters] twice
     """
     strings, padded, channels = x.shape
     depth, filters = matrix.shape
+    sizes = _sizes(length, depth)
     maxima = x.new_empty(strings, filters)
-    where = x.new_empty(strings, filters, dtype=torch.int8)  # of up to 128 positions
-    # Blocks of strings first: the other dimensions of a grid end at 65,535.
-    grid = (triton.cdiv(strings, FORWARD["STRINGS"]), triton.cdiv(filters, FORWARD["FILTERS"]))
-    shape = (strings, triton.next_power_of_2(length), padded, depth, channels, filters)
-    _forward[grid](x, matrix.contiguous(), lengths, maxima, where, *shape, **FORWARD, **_parts_of_depth(depth))
+    where = x.new_empty(strings, filters, dtype=torch.int16)
+    # Blocks first: the other dimensions of a grid end at 65,535.
+    grid = (triton.cdiv(strings * sizes["SPAN"], sizes["ROWS"]), triton.cdiv(filters, FILTERS))
+    shape = (strings, length, padded, depth, channels, filters)
+    kernels = matrix.T.contiguous()
+    _forward[grid](x, kernels, lengths, maxima, where, *shape, FILTERS=FILTERS, num_warps=4, num_stages=2, **sizes)
     return maxima, where
 
 
 @window_maxima.register_fake
 def _(x: Tensor, matrix: Tensor, lengths: Tensor, length: int) -> tuple[Tensor, Tensor]:  # noqa: ARG001
     shape = len(x), matrix.shape[1]
-    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int8)
+    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int16)
 
 
 @torch.library.custom_op(
@@ -239,20 +191,18 @@ def window_maxima_backward(
     """Of the windows, [S, L, width * c], and of the matrix."""
     strings, padded, channels = x.shape
     depth, filters = matrix.shape
-    sizes = _parts_of_depth(depth)
-    parts = triton.cdiv(filters, BACKWARD_KERNELS["FILTERS"])
-    # The last maximum of each string, noted by the first kernel for the second.
-    lasts = where.new_empty(parts, strings)
-    shares = min(SHARES, triton.cdiv(strings, BACKWARD_KERNELS["STRINGS"]))
-    of_matrix = x.new_empty(shares, depth, filters, dtype=torch.float32)
-    shape = (strings, padded, depth, channels, filters)
-    _backward_kernels[parts, shares](x, gradient, where, of_matrix, lasts, *shape, **BACKWARD_KERNELS, **sizes)
-    of_windows = x.new_empty(strings, length, depth)
-    grid = (triton.cdiv(strings, BACKWARD_WINDOWS["STRINGS"]), triton.cdiv(length, POSITIONS.value))
-    sizes["PARTS"] = triton.next_power_of_2(parts)
-    rows = (strings, length, depth, filters, parts)
-    _backward_windows[grid](gradient, where, matrix.contiguous(), lasts, of_windows, *rows, **BACKWARD_WINDOWS, **sizes)
-    return of_windows, of_matrix.sum(0).to(matrix.dtype)
+    sizes = _sizes(length, depth)
+    blocks = triton.cdiv(strings * sizes["SPAN"], sizes["ROWS"])
+    windows = x.new_empty(strings, length, depth)
+    shape = (strings, length, depth, filters)
+    _backward_windows[(blocks,)](
+        gradient, where, matrix.T.contiguous(), windows, *shape, FILTERS=FILTERS, num_warps=4, num_stages=3, **sizes
+    )
+    parts = x.new_empty(SHARES, depth, filters, dtype=torch.float32)
+    whole = (strings, length, padded, depth, channels, filters, triton.cdiv(blocks, SHARES))
+    grid = (triton.cdiv(filters, FILTERS), SHARES)
+    _backward_kernels[grid](x, gradient, where, parts, *whole, FILTERS=FILTERS, num_warps=8, num_stages=2, **sizes)
+    return windows, parts.sum(0).to(matrix.dtype)
 
 
 @window_maxima_backward.register_fake

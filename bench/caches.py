@@ -123,7 +123,8 @@ def read(cache: Cache, states: Tensor, words: Tensor) -> Weights:
     pieces = []
     for some, targets in zip(torch.split(states, UNROLL), torch.split(words, UNROLL), strict=True):
         nothing = some.new_zeros(len(targets))
-        pieces.append(cache.read(Segment(targets, some, nothing, nothing, nothing, targets < 0, VOCABULARY)))
+        sums = (nothing, nothing, nothing, nothing)
+        pieces.append(cache.read(Segment(targets, some, *sums, targets < 0, nothing[:, None], VOCABULARY, 0, 0)))
     return Weights(*(torch.cat(column) for column in zip(*pieces, strict=True)))
 
 

@@ -62,18 +62,34 @@ class TestBiasesThatStartAtCounts:
         for model in (build(tiny_config("tied"), vocabulary), built("tied", vocabulary, calibrate=False)):
             assert not model.output.bias.weight.any()
 
-    def test_groc_predicts_its_biases_all_the_same(self, vocabulary: Vocabulary) -> None:
-        torch.manual_seed(1)
-        plain, counted = build(tiny_config("groc"), vocabulary, Empty()), built("groc", vocabulary)
-        assert counted.is_open
-        assert all(torch.equal(tensor, counted.state_dict()[name]) for name, tensor in plain.state_dict().items())
+    def test_groc_adds_them_to_biases_that_it_predicts(self, vocabulary: Vocabulary) -> None:
+        """So at the start, when these are zero, words have their frequencies, and one never seen half a word's."""
+        model = built("groc", vocabulary)
+        assert model.is_open
+        model.set_vocabulary(vocabulary.union(["ocean"]))
+        shares = np.append(vocabulary.counts, 0) + 0.5
+        expected = np.log(shares / vocabulary.counts.sum())
+        biases = model.embeddings.logits(torch.zeros(1, 8))[0]
+        np.testing.assert_allclose(biases.detach(), expected, atol=1e-5)
+        # However a word came into the list, and with whatever others.
+        twin = built("groc", vocabulary)
+        twin.load_state_dict(model.state_dict())
+        _ = twin.embeddings
+        twin.add_words(["ocean"])
+        np.testing.assert_allclose(twin.embeddings.logits(torch.zeros(1, 8))[0].detach(), expected, atol=1e-5)
+        part = model.embed_forms(model.forms.take(torch.tensor([1, 3, len(vocabulary)])))
+        np.testing.assert_allclose(part.bias.detach(), expected[[1, 3, -1]], atol=1e-5)
+        # The explanation of a word is that of the same bias.
+        with torch.no_grad():
+            assert model.output.frequency is not None
+            model.output.frequency.fill_(2.0)
+        np.testing.assert_allclose(model.embeddings.logits(torch.zeros(1, 8))[0].detach(), 2 * expected, atol=1e-5)
 
-    def test_closed_rivals_in_the_recipes_have_it_and_published_settings_do_not(self) -> None:
-        for recipe in ("penn", "penn-best", "wikitext2"):
+    def test_all_in_the_recipes_have_it_and_published_settings_do_not(self) -> None:
+        for recipe in ("penn", "penn-best", "wikitext2", "news"):
             for variant in variant_names(recipe):
                 output = load_recipe(recipe, variant).output
-                wanted = output.kind != "groc" and not variant.endswith("-published")
-                assert output.count_bias == wanted, f"{recipe}/{variant}"
+                assert output.count_bias != variant.endswith("-published"), f"{recipe}/{variant}"
 
 
 class TestSizes:

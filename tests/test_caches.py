@@ -32,12 +32,12 @@ from groc.adaptation.caches import (
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.scoring import Correction, Segment, score
+from groc.scoring import SHARPNESS, Correction, Segment, log_among, score, word_bands
 from groc.vocabulary import END, Vocabulary
 
 Array = npt.NDArray[np.float64]
 
-WORDS, DIM, NEW = 6, 3, (4, 5)
+WORDS, DIM, RAREST, NEW = 6, 3, (1, 3), (4, 5)
 VOCABULARY = Vocabulary([*TRAIN_WORDS, END], [*range(1, len(TRAIN_WORDS) + 1), 9])
 UNION = VOCABULARY.union(NEW_WORDS)
 
@@ -60,9 +60,13 @@ class Stream:
             torch.from_numpy(self.states[start:end]).to(dtype),
             log_probs.gather(1, targets[:, None])[:, 0].to(dtype),
             logits.logsumexp(1).to(dtype),
-            log_probs[:, list(NEW)].logsumexp(1).to(dtype),
+            log_probs[:, : NEW[0]].logsumexp(1).to(dtype),
+            log_probs[:, list(RAREST)].logsumexp(1).to(dtype),
             torch.isin(targets, torch.tensor(NEW)),
+            log_among(logits[:, list(NEW)], (targets - NEW[0]).clamp(min=0)).to(dtype),
             WORDS,
+            len(NEW),
+            len(RAREST),
         )
 
     def corrected(self, correction: Correction, cuts: Sequence[int] = ()) -> Array:
@@ -161,7 +165,7 @@ class TestEqualTheLoop:
 
 def everything() -> Correction:
     return Chain(
-        NewWords(0.2),
+        NewWords(0.2, 0.5),
         Interpolated(Unigram(), 0.7),
         Joined(UnboundedCache(3.0, 5), -1.0),
         Interpolated(LocalCache(0.4, 4), 0.6),
@@ -174,7 +178,7 @@ CORRECTIONS: dict[str, Callable[[], Correction]] = {
     "local, joined": lambda: Joined(LocalCache(0.5, 7), 1.0),
     "unbounded": lambda: Interpolated(UnboundedCache(2.0, 7), 0.6),
     "unbounded, joined": lambda: Joined(UnboundedCache(2.0, 7), 1.0),
-    "new words": lambda: NewWords(0.1),
+    "new words": lambda: NewWords(0.1, 0.3),
     "all": everything,
 }
 each_correction = pytest.mark.parametrize("correction", CORRECTIONS.values(), ids=CORRECTIONS)
@@ -224,7 +228,7 @@ texts = st.lists(st.integers(0, len(UNION) - 1), min_size=2, max_size=40)
 REAL = CORRECTIONS | {
     "unbounded": lambda: Interpolated(UnboundedCache(2.0, 50), 0.6),
     "unbounded, joined": lambda: Joined(UnboundedCache(2.0, 50), 1.0),
-    "all": lambda: Chain(NewWords(0.2), Interpolated(Unigram(), 0.7), Interpolated(UnboundedCache(3.0, 50), 0.9)),
+    "all": lambda: Chain(NewWords(0.2, 0.5), Interpolated(Unigram(), 0.7), Interpolated(UnboundedCache(3.0, 50), 0.9)),
 }
 each_real_correction = pytest.mark.parametrize("correction", REAL.values(), ids=REAL)
 open_and_closed = pytest.mark.parametrize("kind", ["groc", "tied"])
@@ -268,25 +272,53 @@ class TestScores:
 
 
 @open_and_closed
-@given(ids=texts, factor=st.floats(0.01, 3))
-def test_new_words_are_weighed_and_all_is_normalised_again(kind: str, ids: list[int], factor: float) -> None:
+@given(ids=texts, weight=st.floats(0.01, 30), sharpness=st.sampled_from(SHARPNESS))
+def test_new_words_are_expected_as_the_rarest_are(kind: str, ids: list[int], weight: float, sharpness: float) -> None:
     model = model_of(kind)
     with torch.no_grad():
         inputs = torch.tensor([UNION.end, *ids[:-1]])[:, None]
-        prefixes, _ = model.read(model.embeddings, inputs, model.prefix.start(1))
-        p = model.log_probs(model.embeddings, prefixes.dropped[:, 0]).double().exp().numpy()
-    p[:, UNION.counts == 0] *= factor
-    p /= p.sum(1, keepdims=True)
-    found = score(model, ids, correction=NewWords(factor)).log_prob
-    np.testing.assert_allclose(found, np.log(p[range(len(ids)), ids]), atol=2e-5, rtol=0)
+        prefixes = model.read(model.embeddings, inputs, model.prefix.start(1))[0].dropped[:, 0]
+        p = model.log_probs(model.embeddings, prefixes).double().exp().numpy()
+        scores = model.embeddings.logits(prefixes).double().numpy()
+    new, rarest = UNION.counts == 0, np.isin(np.arange(len(UNION)), rarest_of(UNION))
+    odds = weight * p[:, rarest].sum(1, keepdims=True) / p[:, ~new].sum(1, keepdims=True)
+    among = np.exp(sharpness * scores[:, new]) if kind == "groc" else np.ones_like(scores[:, new])
+    p[:, ~new] /= p[:, ~new].sum(1, keepdims=True) * (1 + odds)
+    p[:, new] = odds / (1 + odds) * among / among.sum(1, keepdims=True)
+    np.testing.assert_allclose(p.sum(1), 1)
+    found = score(model, ids, correction=NewWords(weight, sharpness)).log_prob
+    np.testing.assert_allclose(found, np.log(p[range(len(ids)), ids]), atol=3e-5, rtol=0)
+
+
+def rarest_of(vocabulary: Vocabulary) -> list[int]:
+    """One level of counts after the other, until they make up a hundredth of the text."""
+    found: list[int] = []
+    for level in range(1, int(vocabulary.counts.max()) + 1):
+        found += np.flatnonzero(vocabulary.counts == level).tolist()
+        if vocabulary.counts[found].sum() >= 0.01 * vocabulary.counts.sum():
+            break
+    return found
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30))
+def test_the_rarest_words_make_up_a_hundredth_of_the_text(counts: list[int]) -> None:
+    vocabulary = Vocabulary([END, *map(str, range(len(counts) - 1))], counts)
+    model = model_of("groc").copy()
+    model.vocabulary = vocabulary
+    bands = word_bands(model)
+    assert bands.new.tolist() == [i for i, count in enumerate(counts) if not count]
+    assert bands.rarest.tolist() == sorted(rarest_of(vocabulary))
 
 
 @open_and_closed
-def test_without_new_words_their_factor_changes_nothing(kind: str) -> None:
+@pytest.mark.parametrize("counted", [True, False])
+def test_where_all_words_are_new_or_none_is_their_weight_changes_nothing(kind: str, counted: bool) -> None:
     model = tiny_model(kind, "ngrams", VOCABULARY, Glossary(TERMS))
+    if not counted:
+        model.set_vocabulary(Vocabulary(VOCABULARY.words))
     ids = list(range(len(VOCABULARY)))
     plain = score(model, ids).log_prob
-    np.testing.assert_allclose(score(model, ids, correction=NewWords(0.1)).log_prob, plain, atol=1e-6)
+    np.testing.assert_allclose(score(model, ids, correction=NewWords(0.1, 0.2)).log_prob, plain, atol=1e-6)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -298,7 +330,7 @@ def long_stream(cache: Cache, words: int, piece: int) -> None:
         targets = torch.randint(WORDS, (piece,), generator=draw)
         nothing = torch.zeros(piece)
         states = torch.randn(piece, DIM, generator=draw)
-        cache.read(Segment(targets, states, nothing, nothing, nothing, targets > 9, WORDS))
+        cache.read(Segment(targets, states, *[nothing] * 4, targets > 9, nothing[:, None], WORDS, 0, 0))
 
 
 class TestMemory:
@@ -402,8 +434,9 @@ def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
         (lambda: Interpolated(Unigram(), 1.0), "lambda"),
         (lambda: Interpolated(Unigram(), math.nan), "lambda"),
         (lambda: Joined(Unigram(), math.inf), "alpha"),
-        (lambda: NewWords(0.0), "factor"),
-        (lambda: NewWords(math.nan), "factor"),
+        (lambda: NewWords(0.0, 0.2), "weight"),
+        (lambda: NewWords(math.nan, 0.2), "weight"),
+        (lambda: NewWords(1.0, 0.25), "sharpness"),
         (lambda: LocalCache(-0.1, 5), "theta"),
         (lambda: LocalCache(math.inf, 5), "theta"),
         (lambda: LocalCache(1.0, 0), "size"),

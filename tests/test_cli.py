@@ -157,6 +157,20 @@ class TestEval:
         _, out, _ = run("eval", trained["groc"], path, "--json")
         assert json.loads(out)["tokens"] == 4
 
+    def test_tokens_that_cannot_be_seen_count_and_that_is_said(
+        self, run: Run, trained: dict[str, Path], tmp_path: Path
+    ) -> None:
+        path = tmp_path / "text.txt"
+        for text, tokens, invisible in (
+            ("the \u200b dog\n\xad\u2060 \ufeff runs\n", 8, 3),
+            ("the\u200b café \xa0 می\u200cخ\n", 5, 0),
+        ):
+            path.write_text(text, encoding="utf-8")
+            summary = json.loads(run("eval", trained["groc"], path, "--json")[1])
+            assert (summary["tokens"], summary["invisible"]) == (tokens, invisible)
+            assert ("invisible characters" in run("eval", trained["groc"], path)[1]) == bool(invisible)
+        assert json.loads(run("eval", trained["groc"], path, "--first", "1", "--json")[1])["invisible"] == 0
+
     def test_for_a_person_there_is_a_table(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
         status, out, _ = run("eval", trained["tied"], corpus_folder)
         assert status == 0
@@ -182,6 +196,12 @@ class TestInfoForAPerson:
         assert status == 0
         assert "training.rate" in out
         assert "deep-residual" in out
+
+    def test_without_a_corpus_a_size_that_depends_on_the_words_is_not_made_up(self, run: Run) -> None:
+        assert "--corpus" not in run("info", "tiny")[1]
+        closed = run("info", "tiny", "--variant", "tied")[1]
+        assert closed.startswith("tiny/tied: give --corpus DIR")
+        assert closed.count("with --corpus") == 2
 
 
 class TestRecords:
@@ -256,6 +276,22 @@ class TestInfo:
         assert summary["parameters"] == groc.load(trained["tied"]).parameter_count()
         assert summary["facts"]["epochs"] == 2
 
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_what_does_not_depend_on_the_words_is_known_without_a_corpus(
+        self, run: Run, corpus_folder: Path, kind: str
+    ) -> None:
+        arguments = ("info", "tiny", "--variant", kind, "--json")
+        without, with_corpus = (json.loads(run(*arguments, *more)[1]) for more in ((), ("--corpus", corpus_folder)))
+        assert without["vocabulary"] is None
+        assert without["open"] == with_corpus["open"]
+        if without["open"]:
+            for name in ("parameters", "vocabulary_parameters", "parts"):
+                assert without[name] == with_corpus[name]
+        else:
+            assert without["parameters"] is without["vocabulary_parameters"] is None
+            prefix = {"prefix network": with_corpus["parts"]["prefix network"]}
+            assert without["parts"] == {"input embedding": None, "output embedding": None, **prefix}
+
     @pytest.mark.usefixtures("no_wordnet")
     def test_no_wordnet_is_needed(self, run: Run, corpus_folder: Path) -> None:
         assert run("info", "tiny", "--corpus", corpus_folder)[0] == 0
@@ -292,6 +328,24 @@ class TestProcess:
     def test_a_setting_where_none_is_taken_is_a_usage_error(self, run: Run, tmp_path: Path) -> None:
         assert run("eval", tmp_path, tmp_path, "training.rate=1")[0] == 2
         assert run("train", "tiny", "--bogus")[0] == 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "command"),
+        [
+            ("score --json", "score"),
+            ("train tiny --bogus", "train"),
+            ("eval run corpus more", "eval"),
+            ("lexicon show word --bogus", "lexicon show"),
+            ("heldout run corpus tiny --out run --bogus", "heldout run"),
+        ],
+    )
+    def test_what_a_command_does_not_take_is_answered_with_its_own_usage(
+        self, run: Run, arguments: str, command: str
+    ) -> None:
+        status, _, err = run(*arguments.split())
+        assert status == 2
+        assert err.startswith(f"usage: groc {command} ")
+        assert err.splitlines()[-1].startswith(f"groc {command}: error: unrecognized arguments: ")
 
     def test_a_reader_that_goes_away_is_no_traceback(self) -> None:
         done = subprocess.run(
@@ -399,6 +453,26 @@ class TestBadVocabulary:
     def test_a_missing_file(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
         arguments = ["eval", trained["groc"], corpus_folder, "--vocabulary", "nowhere.txt"]
         fails(run, arguments, "nowhere.txt", watched=[trained["groc"]])
+
+
+class TestBadGlossary:
+    def test_a_file_without_a_term(
+        self,
+        run: Run,
+        trained: dict[str, Path],
+        tiny_train: Callable[..., list[str]],
+        corpus_folder: Path,
+        tmp_path: Path,
+    ) -> None:
+        path = tmp_path / "terms.tsv"
+        path.write_text("word\tdefinition\trelated\n")
+        for arguments in (
+            ["next", trained["groc"], "the", "--glossary", path],
+            ["eval", trained["groc"], corpus_folder, "--glossary", path],
+            tiny_train(tmp_path / "run", "--glossary", str(path)),
+            ["lexicon", "show", "dog", "--lexicon", path],
+        ):
+            fails(run, arguments, r"terms\.tsv holds no term: .*such as stent<TAB>", watched=[tmp_path])
 
 
 class TestBadCheckpoint:

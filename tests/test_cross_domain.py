@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -160,7 +162,7 @@ def test_a_row_is_what_eval_gives_with_the_recorded_values(
         "--cache-size",
         cache["size"],
     ]
-    options += ["--new-words", figures["new_words_as"]]
+    options += ["--new-words", figures["novelty"], "--sharpness", figures["sharpness"]]
     arguments = ["eval", record.parent, corpora / "wikitext-2", "--json", "--device", "cpu", *options]
     assert main(list(map(str, arguments))) == 0
     assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(figures["loss"], rel=1e-5)
@@ -187,7 +189,9 @@ def test_fine_tuned_models_choose_among_the_source_s_words_and_the_text_s(
 def test_the_other_tables_are_of_the_same_records(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("unseen", "caches", "domains"):
         assert main(["paper", name, "--results", str(filled / "results")]) == 0
-        assert "not evaluated" not in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert "not evaluated" not in out
+        assert not re.search(r"\|\s+\|", out.replace("|\n|", ""))
     assert [row["domain"] for row in rows_of("unseen", filled)] == WHOLE
     assert {row["text"] for row in rows_of("caches", filled)} == {"news-wmt-2008/valid"}
     tied = [row for row in rows_of("fine-tuning", filled) if row["model"] == "tied"]
@@ -203,6 +207,23 @@ def test_a_person_sees_a_line_a_domain(filled: Path, capsys: pytest.CaptureFixtu
     assert "dynamic" not in whole
     assert "| tied+dynamic |" in first
     assert runs == "Runs: tied 1, groc 1 (CPU, float32)."
+    head, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in whole.split("\n"))
+    tuned = {line[0]: line[head.index("tied+finetuned")] for line in lines}
+    assert [domain for domain, cell in tuned.items() if cell == "-"] == ["news", "news-wmt-2008"]
+    assert "not run" not in whole + first
+
+
+def test_a_cell_that_is_not_run_says_so(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = shutil.copytree(filled / "results", tmp_path / "results")
+    (gone,) = results.glob("**/news-groc-*-on-wikitext-2-*")
+    gone.unlink()
+    assert main(["paper", "cross-domain", "--results", str(results)]) == 0
+    (line,) = (line for line in capsys.readouterr().out.split("\n") if line.startswith("| wikitext-2 "))
+    assert line.count("not run") == 1
+    assert line.endswith("not run |")
+    assert ("wikitext-2", "groc+finetuned") not in {
+        (row["domain"], row["model"]) for row in TABLES["cross-domain"].rows(Results(results))
+    }
 
 
 def test_only_what_is_named_is_run(tmp_path: Path, corpora: Path, settings: list[str]) -> None:

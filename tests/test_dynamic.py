@@ -18,7 +18,7 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
 from groc.nn.prefix import detach
-from groc.scoring import score
+from groc.scoring import score, word_bands
 from groc.vocabulary import END, Vocabulary
 
 VOCABULARY = Vocabulary([*TRAIN_WORDS, END], [*range(1, len(TRAIN_WORDS) + 1), 9])
@@ -54,9 +54,11 @@ def step_by_step(model: LanguageModel, ids: list[int], dynamic: Dynamic, sizes: 
         piece = ids[first : first + dynamic.every]
         embeddings = learner.embed()
         prefixes, state = learner.read(embeddings, torch.tensor([last, *piece[:-1]])[:, None], state)
-        log_probs = learner.log_probs(embeddings, prefixes.dropped[:, 0])[range(len(piece)), piece]
-        result += log_probs.tolist()
-        gradients = torch.autograd.grad(-log_probs.mean(), list(learning.values()), allow_unused=True)
+        result += learner.log_probs(embeddings, prefixes.dropped[:, 0])[range(len(piece)), piece].tolist()
+        # Even odds, which a closed model mixes in, teach it nothing, nor do words that it cannot score.
+        own = learner.prefix.softmax.scores(prefixes.dropped[:, 0], embeddings).log_softmax(1)[range(len(piece)), piece]
+        loss = -own.masked_fill(own.isneginf(), 0.0).mean()
+        gradients = torch.autograd.grad(loss, list(learning.values()), allow_unused=True)
         for (name, parameter), gradient in zip(learning.items(), gradients, strict=True):
             if gradient is None:
                 continue
@@ -144,10 +146,10 @@ def test_without_steps_scores_are_the_static_ones_and_caches_come_on_top(kind: s
 def test_a_full_way_back_leaves_the_last_step_alone() -> None:
     model = model_of("groc")
     learner = Learner(model, prefix_only=False)
-    new = torch.tensor([], dtype=torch.int64)
+    bands = word_bands(model)
     trained = dict(model.named_parameters())
     for _ in range(3):
-        learner.learn(torch.tensor([[1], [2]]), torch.tensor([[2], [3]]), model.prefix.start(1), new)
+        learner.learn(torch.tensor([[1], [2]]), torch.tensor([[2], [3]]), model.prefix.start(1), bands)
         before = {name: gradient.clone() for name, gradient in learner.gradients()}
         learner.step(Dynamic(0.1, 1.0), trained, None)
         for name, gradient in before.items():

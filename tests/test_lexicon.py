@@ -230,7 +230,7 @@ class TestRealWordNet:
 
 
 words = st.text(min_size=1).filter(str.strip)
-terms = st.dictionaries(words, st.tuples(st.text(), st.lists(words)))
+terms = st.dictionaries(words, st.tuples(st.text(), st.lists(words)), min_size=1)
 
 
 class TestGlossary:
@@ -367,6 +367,20 @@ class TestGlossary:
         (tmp_path / "a.csv").write_text("word,related,definition\nx,y,z\n")
         with pytest.raises(GrocError, match=r"Line 1 .* in this order"):
             Glossary.read(tmp_path / "a.csv")
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [("a.jsonl", ""), ("a.jsonl", "\ufeff\n \n"), ("a.tsv", "word\tdefinition\n"), ("a.csv", "\n,,\n")],
+    )
+    def test_a_file_without_a_term_is_refused_with_a_line_that_would_do(
+        self, tmp_path: Path, name: str, text: str
+    ) -> None:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(GrocError, match="holds no term") as error:
+            Glossary.read(path)
+        path.write_text(str(error.value).partition("such as ")[2].replace("<TAB>", "\t"))
+        assert Glossary.read(path).terms == (("stent", "a small tube", ("tube", "pipe")),)
 
     def test_files_that_cannot_be_read_or_written(self, tmp_path: Path) -> None:
         with pytest.raises(GrocError, match=r"missing\.jsonl"):

@@ -19,7 +19,7 @@ from groc.adaptation.memory import WordMemory, by_occurrence, describe, occurren
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.scoring import Scores, Segment, new_words, score, scored_segment
+from groc.scoring import Scores, Segment, score, scored_segment, word_bands
 from groc.vocabulary import Vocabulary
 
 WORDS = ["the", "dog", "ship", "sea", "<eos>", *NEW_WORDS[:4]]
@@ -98,18 +98,18 @@ class TestMemory:
         model.input.surface.table.mul_(gain)  # type: ignore[union-attr,operator]
         model.set_vocabulary(vocabulary.union(NEW_WORDS))
         ids = torch.tensor(ids_of(model, (WORDS * 20)[::7]))
-        embeddings, new = model.embeddings, new_words(model)
+        embeddings, bands = model.embeddings, word_bands(model)
         states = model.read(embeddings, ids[:-1, None], model.prefix.start(1))[0].dropped[:, 0]
         memory, least = WordMemory(model), 1.0
         for state, word in zip(states, ids[1:], strict=True):
             everything = torch.arange(len(model.vocabulary))
-            segment = scored_segment(model, embeddings, state.expand(len(everything), -1), everything, new)
+            segment = scored_segment(model, embeddings, state.expand(len(everything), -1), everything, bands)
             each = [
                 copy.deepcopy(memory)(replace(segment, **{name: part[i : i + 1] for name, part in tensors(segment)}))
                 for i in range(len(everything))
             ]
             assert float(torch.cat(each).double().exp().sum()) == pytest.approx(1, abs=bound)
-            least = min(least, float(-segment.log_new[0].double().expm1()))
+            least = min(least, float(segment.log_seen[0].double().exp()))
             memory(replace(segment, **{name: part[word : word + 1] for name, part in tensors(segment)}))
         assert gain < 3000 or least < 1e-6
 
@@ -126,8 +126,11 @@ class TestMemory:
         score(model, ids, unroll=7, correction=WordMemory(model, then=then))
         new = torch.from_numpy(model.vocabulary.counts == 0)
         expected = torch.stack(naive(model, ids, 0.5, 1.0))
-        log_new = torch.cat([segment.log_new for segment in shown])
-        torch.testing.assert_close(log_new, expected[:, new].logsumexp(1))
+        log_seen = torch.cat([segment.log_seen for segment in shown])
+        torch.testing.assert_close(log_seen, expected[:, ~new].logsumexp(1))
+        log_among_new = torch.cat([segment.log_among_new for segment in shown])[:, -1]
+        own = expected[range(len(ids)), ids] - expected[:, new].logsumexp(1)
+        torch.testing.assert_close(log_among_new[new[ids]], own[new[ids]])
         # A logit of a word that never changes is its log-probability and the normaliser.
         plain = torch.stack(naive(model, ids, 0.0, 1e12))
         before: list[Segment] = []

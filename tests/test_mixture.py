@@ -137,14 +137,16 @@ class TestModels:
     def test_scores_and_corrected_scores(self, model: LanguageModel) -> None:
         expected = self.expected(model)
         np.testing.assert_allclose(score(model, self.IDS).log_prob, expected, atol=1e-4)
-        np.testing.assert_allclose(score(model, self.IDS, correction=NewWords(1.0)).log_prob, expected, atol=1e-4)
+        np.testing.assert_allclose(
+            score(model, self.IDS, correction=lambda s: s.log_prob).log_prob, expected, atol=1e-4
+        )
 
     @pytest.mark.parametrize(
         "correction",
         [
             lambda: Interpolated(LocalCache(0.5, 8), 0.8),
             lambda: Joined(LocalCache(0.5, 8), 0.3),
-            lambda: NewWords(0.1),
+            lambda: NewWords(0.1, 0.3),
         ],
         ids=["interpolated", "joined", "new words"],
     )

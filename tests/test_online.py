@@ -26,7 +26,7 @@ from groc.corpus import Corpus, Text
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.scoring import new_words, score
+from groc.scoring import score
 from groc.vocabulary import Vocabulary
 
 open_and_closed = pytest.mark.parametrize("kind", ["groc", "tied"])
@@ -35,7 +35,8 @@ GRIDS = Grids(
     thetas=(0.0, 0.5, 2.0),
     kernel_thetas=(1.0, 8.0),
     log_odds=(-3.0, -1.0),
-    new_words=(2.0, 7.0, 21.0),
+    novelty=(0.3, 1.0, 3.0),
+    sharpness=(0.0, 0.3),
     uniform=(0.003, 0.03, 0.3),
     rates=(0.03, 0.3),
     measured_rates=(0.1, 0.5),
@@ -70,8 +71,8 @@ class TestOnline:
         model = make(kind)
         ids = valid.ids(model.vocabulary)
         online = Online(
-            uniform=0.1,
-            new_words_as=3.5,
+            novelty=3.5,
+            sharpness=0.3,
             caches=(
                 CacheSettings("unigram", share=0.8),
                 CacheSettings("local", theta=0.3, size=20, joined=True, alpha=-2.0),
@@ -80,9 +81,9 @@ class TestOnline:
         )
         found = online.score(model, ids).log_prob
         assert model.uniform == pytest.approx(0.99)
-        model.uniform = 0.9
+        model.uniform = 1.0
         by_hand = Chain(
-            NewWords(3.5 / len(new_words(model))),
+            NewWords(3.5, 0.3),
             Interpolated(Unigram(), 0.8),
             Joined(LocalCache(0.3, 20), -2.0),
             Interpolated(UnboundedCache(3.0, 500), 0.9),
@@ -107,14 +108,21 @@ class TestOnline:
         np.testing.assert_array_equal(found, by_hand.log_prob)
 
     def test_says_what_was_used(self) -> None:
-        online = Online(new_words_as=800, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
+        online = Online(novelty=0.8, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
         facts = online.facts()
         assert facts["caches"] == [{"kind": "local", "lambda": 0.966, "theta": 0.25, "size": 10_000}]
-        assert facts["new_words_as"] == 800
+        assert (facts["novelty"], facts["sharpness"]) == (0.8, 0.2)
         assert facts["dynamic"]["rate"] == 0.2
         text = online.describe()
         assert all(
-            part in text for part in ("local cache", "lambda 0.966", "theta 0.25", "new words as 800", "rate 0.2")
+            part in text
+            for part in (
+                "local cache",
+                "lambda 0.966",
+                "theta 0.25",
+                "new words (weight 0.8, sharpness 0.2)",
+                "rate 0.2",
+            )
         )
 
     @pytest.mark.parametrize(
@@ -124,8 +132,10 @@ class TestOnline:
             (lambda: CacheSettings("local", joined=True).build(), "alpha"),
             (lambda: Online(uniform=0.0), "evenly"),
             (lambda: Online(uniform=1.0), "evenly"),
-            (lambda: Online(new_words_as=math.nan), "new words"),
-            (lambda: Online.of({"new_words": 16.0, "caches": [], "dynamic": None, "memory": False}), "earlier version"),
+            (lambda: Online(novelty=math.nan), "above 0"),
+            (lambda: Online(novelty=1.0, uniform=0.1), "not both"),
+            (lambda: Online(sharpness=0.25), "sharpness"),
+            (lambda: Online.of({"new_words_as": 16.0, "caches": [], "dynamic": None}), "earlier version"),
         ],
     )
     def test_what_makes_no_sense_is_refused(self, wrong: Callable[[], object], reason: str) -> None:
@@ -148,7 +158,7 @@ class TestTuning:
         found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=500, joined=joined),)))
         rows = found.tables[f"1 {cache}"]
         assert len(rows) == (2 if joined else 3) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
-        assert len(found.tables[NEW]) == (9 if kind == "tied" else 3)
+        assert len(found.tables[NEW]) == 6  # of a closed model three weights and three shares
         best = loss(model, valid, found.online)
         for table in (rows, found.tables[NEW]):
             assert min(row["loss"] for row in table) == pytest.approx(best, abs=1e-5)
@@ -160,7 +170,8 @@ class TestTuning:
             assert loss(model, valid, replace(found.online, caches=(settings,))) == pytest.approx(row["loss"], abs=1e-5)
         for row in found.tables[NEW]:
             values = {key: value for key, value in row.items() if key not in ("loss", "perplexity")}
-            assert loss(model, valid, replace(found.online, **values)) == pytest.approx(row["loss"], abs=1e-5)
+            other = replace(found.online, **{"uniform": None, "novelty": None, **values})
+            assert loss(model, valid, other) == pytest.approx(row["loss"], abs=1e-5)
 
     @open_and_closed
     def test_with_one_cache_nothing_of_the_grid_is_better(
@@ -169,8 +180,10 @@ class TestTuning:
         model = make(kind)
         found = tuned(model, valid, Online(caches=(CacheSettings("local", size=40),)))
         best = loss(model, valid, found.online)
-        shares = GRIDS.uniform if kind == "tied" else [None]
-        bases = [{"uniform": u, "new_words_as": n} for u, n in product(shares, GRIDS.new_words)]
+        bases: list[dict[str, Any]] = [
+            {"novelty": novelty, "sharpness": how} for novelty, how in product(GRIDS.novelty, GRIDS.sharpness)
+        ]
+        bases += [{"uniform": share} for share in GRIDS.uniform] if kind == "tied" else []
         for base, share, theta in product(bases, GRIDS.shares, GRIDS.thetas):
             other = Online(**base, caches=(CacheSettings("local", share=share, theta=theta, size=40),))
             assert loss(model, valid, other) >= best - 1e-6
@@ -190,18 +203,18 @@ class TestTuning:
     def test_what_is_given_is_kept(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
         model = make("groc")
         given = CacheSettings("local", share=0.77, size=30)
-        found = tuned(model, valid, Online(new_words_as=3, caches=(given,)))
-        assert found.online.new_words_as == 3
+        found = tuned(model, valid, Online(novelty=3, sharpness=0.5, caches=(given,)))
+        assert (found.online.novelty, found.online.sharpness) == (3, 0.5)
         assert replace(found.online.caches[0], theta=None) == given
         assert list(found.tables) == ["1 local"]
         assert tuned(model, valid, found.online).online == found.online
 
     def test_a_closed_model_may_keep_its_share(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
         model = make("tied")
-        given = Online(uniform=0.05, new_words_as=9.0)
-        assert tuned(model, valid, given).online == given
+        for given in (Online(uniform=0.05), Online(novelty=9.0, sharpness=0.0)):
+            assert tuned(model, valid, given).online == given
         found = tuned(model, valid, Online())
-        assert found.online.uniform in GRIDS.uniform
+        assert found.online.uniform in GRIDS.uniform or found.online.novelty in GRIDS.novelty
         assert loss(model, valid, found.online) == pytest.approx(
             min(row["loss"] for row in found.tables[NEW]), abs=1e-5
         )
@@ -210,7 +223,6 @@ class TestTuning:
     def test_dynamic_evaluation_comes_first(self, kind: str, make: Callable[[str], LanguageModel], valid: Text) -> None:
         model = make(kind)
         short = Text(valid.name, valid.types, valid.codes[:60])
-        # A share of even odds changes what is learned, so it is given: no setting is tuned on other states.
         found = tuned(model, short, Online(0.01, Dynamic(), caches=(CacheSettings("unigram"),)))
         rows = found.tables["dynamic"]
         assert [(row["rate"], row["decay"]) for row in rows] == [(0.03, 0.0), (0.03, 0.01), (0.3, 0.0), (0.3, 0.01)]
@@ -304,25 +316,24 @@ def evaluate(runs: dict[str, str], corpus_folder: Path, capsys: pytest.CaptureFi
 class TestCommand:
     def test_without_options_nothing_is_added(self, evaluate: Evaluate) -> None:
         summary = evaluate("groc")
-        assert (summary["caches"], summary["new_words_as"], summary["dynamic"]) == ([], None, None)
+        assert (summary["caches"], summary["novelty"], summary["dynamic"]) == ([], None, None)
         assert (summary["tuned_on"], summary["tuning"]) == ("", {})
 
     @open_and_closed
     def test_values_belong_to_the_cache_before_them(
         self, evaluate: Evaluate, runs: dict[str, str], corpus_folder: Path, kind: str
     ) -> None:
-        options = "--new-words 3.5 --cache unigram --lambda 0.8 --cache local --lambda 0.7 --theta 0.2 --cache-size 30"
-        summary = evaluate(kind, *options.split(), "--uniform", "0.2")
+        options = "--cache unigram --lambda 0.8 --cache local --lambda 0.7 --theta 0.2 --cache-size 30"
+        summary = evaluate(kind, *options.split(), "--new-words", "3.5", "--sharpness", "0.5")
         assert summary["caches"] == [
             {"kind": "unigram", "lambda": 0.8},
             {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30},
         ]
-        assert summary["new_words_as"] == 3.5
-        assert summary["uniform_mixed_in"] == (0.2 if kind == "tied" else 0)
+        assert (summary["novelty"], summary["sharpness"], summary["uniform_mixed_in"]) == (3.5, 0.5, 0)
         model, text = checkpoint.load(runs[kind]).model, Corpus(corpus_folder).text("test")
         model.set_vocabulary(model.trained.union(text.types))
         caches = (CacheSettings("unigram", share=0.8), CacheSettings("local", share=0.7, theta=0.2, size=30))
-        expected = loss(model, text, Online(uniform=0.2, new_words_as=3.5, caches=caches))
+        expected = loss(model, text, Online(novelty=3.5, sharpness=0.5, caches=caches))
         assert summary["loss"] == pytest.approx(expected, abs=1e-6)
 
     def test_a_cache_may_join_the_softmax(self, evaluate: Evaluate, corpus_folder: Path) -> None:
@@ -337,13 +348,12 @@ class TestCommand:
         summary = evaluate("tied", "--cache", "local", "--lambda", "0.9", "--tune", str(corpus_folder))
         assert summary["caches"][0]["lambda"] == 0.9
         assert {row["theta"] for row in summary["tuning"]["1 local"]} == set(Grids().thetas)
-        assert summary["uniform_mixed_in"] in Grids().uniform
         assert summary["tuned_on"].endswith("valid.txt")
-        again = evaluate(
-            "tied",
-            *("--uniform", str(summary["uniform_mixed_in"]), "--cache", "local", "--lambda", "0.9"),
-            *("--theta", str(summary["caches"][0]["theta"]), "--new-words", str(summary["new_words_as"])),
-        )
+        share, novelty = summary["uniform_mixed_in"], summary["novelty"]
+        assert share in Grids().uniform or novelty in Grids().novelty
+        of_new = ("--uniform", str(share)) if share else ("--new-words", str(novelty))
+        theta = str(summary["caches"][0]["theta"])
+        again = evaluate("tied", *of_new, "--cache", "local", "--lambda", "0.9", "--theta", theta)
         assert again["loss"] == pytest.approx(summary["loss"], abs=1e-6)
 
     @open_and_closed
@@ -372,7 +382,7 @@ class TestCommand:
             ("--cache local --lambda 2", 1, "lambda"),
             ("--cache local --theta -1", 1, "theta"),
             ("--cache local --cache-size 0", 1, "size"),
-            ("--new-words 0", 1, "new words"),
+            ("--new-words 0", 1, "New words"),
             ("--uniform 1", 1, "evenly"),
             ("--dynamic --rate -1", 1, "rate"),
             ("--cache local --tune nowhere", 1, "nowhere"),

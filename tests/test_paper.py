@@ -247,7 +247,13 @@ def test_cross_domain_rows_come_from_evaluations(tmp_path: Path, recorder: Recor
     add_test(path, "/x/wikitext-2/valid.txt", 1.0)  # what was tuned on is no row
     add_test(path, "/x/news-wmt-by-year/2008.txt.xz", 300.0)
     tuning = {"1 local": [{"lambda": share, "theta": 0.5, "loss": share, "perplexity": 9.0} for share in (0.9, 0.8)]}
-    local = {"caches": [{"kind": "local"}], "new_words_as": 800, "tuning": tuning, "tuned_on": "/x/news-2008/valid.txt"}
+    local = {
+        "caches": [{"kind": "local"}],
+        "novelty": 0.8,
+        "sharpness": 0.2,
+        "tuning": tuning,
+        "tuned_on": "/x/news-2008/valid.txt",
+    }
     add_test(path, "/x/wikitext-2/test.txt", 400.0, **local)
     after = {"perplexity": 200.0, "loss": 5.3, "new_words_loss": 8.0}
     texts = [{"text": "target test", "new_share": 0.05, "after": after}]

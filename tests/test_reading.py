@@ -22,9 +22,9 @@ from groc.vocabulary import END, Vocabulary
 
 WAYS = {
     "plain": Online(),
-    "weighed": Online(new_words_as=30.0),
+    "weighed": Online(novelty=30.0),
     "unigram": Online(caches=(CacheSettings("unigram", 0.9),)),
-    "local": Online(new_words_as=2.0, caches=(CacheSettings("local", 0.8, 1.0, 5),)),
+    "local": Online(novelty=2.0, sharpness=1.0, caches=(CacheSettings("local", 0.8, 1.0, 5),)),
     "joined": Online(caches=(CacheSettings("unbounded", None, 2.0, 4, joined=True, alpha=-1.0),)),
 }
 CLOSED = {**WAYS, "spread": Online(uniform=0.2, caches=(CacheSettings("local", 0.8, 1.0, 5),))}
@@ -83,11 +83,11 @@ def test_a_model_that_learned_words_has_them_no_longer_as_new(vocabulary: Vocabu
     model = tiny_model("groc", "ngrams", vocabulary, glossary)
     model.trained = Vocabulary([*vocabulary.words, "zebra"], [*vocabulary.counts.tolist(), 5])
     text = text_of(["the", "zebra", "ocean"])
-    ((scorer, scores),) = score_texts(model, [text], [{"": Online(new_words_as=2.0)}], vocabulary)
+    ((scorer, scores),) = score_texts(model, [text], [{"": Online(novelty=2.0)}], vocabulary)
     assert scorer.vocabulary == vocabulary.union(text.types)
     assert [scores[""].vocabulary.counts[scorer.vocabulary.index[word]] for word in ("zebra", "ocean")] == [5, 0]
     model.set_vocabulary(scores[""].vocabulary)
-    alone = Online(new_words_as=2.0).score(model, text.ids(model.vocabulary))
+    alone = Online(novelty=2.0).score(model, text.ids(model.vocabulary))
     np.testing.assert_allclose(scores[""].log_prob, alone.log_prob, atol=1e-5)
 
 

@@ -170,16 +170,16 @@ class TestCorrections:
             found = score(model, ids, unroll=unroll, correction=correct)
         assert [len(segment) for segment in shown] == [len(ids[i : i + unroll]) for i in range(0, len(ids), unroll)]
         assert found.log_prob.tolist() == [-float(1 + i // unroll) for i in range(len(ids))]
-        targets, prefixes, log_prob, normaliser, log_new, is_new = (
+        targets, prefixes, log_prob, normaliser, log_seen, is_new = (
             torch.cat([getattr(segment, name) for segment in shown])
-            for name in ("targets", "prefixes", "log_prob", "log_normaliser", "log_new", "is_new")
+            for name in ("targets", "prefixes", "log_prob", "log_normaliser", "log_seen", "is_new")
         )
         new = torch.from_numpy(UNION.counts == 0)
         log_probs = model.log_probs(model.embeddings, prefixes)
         assert targets.tolist() == ids
         assert is_new.tolist() == new[ids].tolist()
         np.testing.assert_allclose(log_prob.numpy(), word_by_word(model, ids), atol=1e-5, rtol=0)
-        torch.testing.assert_close(log_new, log_probs[:, new].logsumexp(1), atol=1e-5, rtol=0)
+        torch.testing.assert_close(log_seen, log_probs[:, ~new].logsumexp(1), atol=1e-5, rtol=0)
         torch.testing.assert_close(normaliser, model.embeddings.logits(prefixes).logsumexp(1), atol=1e-5, rtol=0)
 
     def test_that_change_nothing_leave_the_scores(self) -> None:

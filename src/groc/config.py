@@ -87,7 +87,8 @@ class Output:
     factor: int = 4
     """adaptive: each band has so many times fewer dimensions than the one before."""
     count_bias: bool = False
-    """All but groc, which predicts its biases: whether biases start at the log of the words' training counts."""
+    """Whether biases start at the log of the words' training counts; groc, which predicts its biases, adds that log to
+    them with a learned weight."""
     mixtures: int = 1
     """So many softmaxes are mixed, each with a view of its own on the prefix; 1: one plain softmax."""
     mixture_dropout: float = 0.0

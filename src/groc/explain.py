@@ -144,7 +144,9 @@ def _compose(model: LanguageModel, names: list[str], first: int, kept: Tensor) -
     ]
     e_in = grounded.combination(torch.cat(parts, -1))
     with evaluating(model):
-        e_out, bias = model.output(PreparedForms(len(e_in)), e_in)
+        shares = model.log_shares(names[:1])
+        forms = PreparedForms(len(e_in), log_shares=None if shares is None else shares.expand(len(e_in)))
+        e_out, bias = model.output(forms.to(model.device), e_in)
     return e_out, bias
 
 

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from groc.lexicon import Chain, Glossary
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings, WordVectors
 from groc.nn.input import AdaptiveInput, PreparedForms, WordTable
+from groc.nn.output import Grounded
 from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
 from groc.nn.surface import Surface
@@ -137,8 +139,17 @@ class LanguageModel(nn.Module):
             strings=surface.features(forms) if surface is not None and forms is not None else None,
             relations=_segments(forms, "relations"),
             definition=_segments(forms, "definition"),
+            log_shares=self.log_shares(words),
             **self._rows(words),
         ).to(self.device)
+
+    def log_shares(self, words: Sequence[str]) -> Tensor | None:
+        """The logarithm of each word's share of the training text, if the model's biases know of it. A word that was not
+        there counts for half of one."""
+        if not isinstance(self.output, Grounded) or self.output.frequency is None:
+            return None
+        counts = self.trained.counts_of(words)
+        return torch.from_numpy(np.log((counts + 0.5) / max(self.trained.counts.sum(), 1))).float()
 
     @property
     def forms(self) -> PreparedForms:
@@ -218,7 +229,8 @@ class LanguageModel(nn.Module):
         """Take these input embeddings as those of the vocabulary, in place of composing them; `grounded` says which of
         them a lexicon's entry went into."""
         with torch.no_grad(), evaluating(self):
-            table = Embeddings(e_in, *self.output(PreparedForms(len(e_in)), e_in))
+            forms = PreparedForms(len(e_in), log_shares=self.log_shares(self.vocabulary.words)).to(self.device)
+            table = Embeddings(e_in, *self.output(forms, e_in))
         self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
         self._grounded = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
 
@@ -230,7 +242,7 @@ class LanguageModel(nn.Module):
     def _stamp(self) -> object:
         """Changes whenever a weight does: torch counts the writes to every tensor (but for those through `.data`)."""
         weights = self.state_dict(keep_vars=True).values()
-        return tuple((tensor.data_ptr(), tensor._version) for tensor in weights)
+        return id(self.trained), *((tensor.data_ptr(), tensor._version) for tensor in weights)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
         """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""

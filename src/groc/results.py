@@ -98,14 +98,14 @@ def extras(summary: dict[str, Any]) -> tuple[str, ...]:
     """What a model was evaluated with, besides its vocabulary: caches by their kind, word memory, dynamic evaluation,
     another weight of new words, less told of them, a part of its lexicon, a part of the text. Nothing in older records.
     """
-    share, new_words, each = summary.get("coverage", 1.0), summary.get("new_words_as"), summary.get("new_words", 1.0)
+    share, novelty, counted = summary.get("coverage", 1.0), summary.get("novelty"), summary.get("new_words_as")
     without, first = summary.get("without", ()), summary.get("first")
     return (
         *(str(cache["kind"]) for cache in summary.get("caches", ())),
         *(["memory"] if summary.get("memory") else []),
         *(["dynamic"] if summary.get("dynamic") else []),
-        *([f"new words as {new_words:,g}"] if new_words is not None else []),
-        *([f"new words x{each:g}"] if each != 1 else []),  # in older records
+        *([f"new words {novelty:g} at {summary['sharpness']:g}"] if novelty is not None else []),
+        *([f"new words as {counted:,g}"] if counted is not None else []),  # in older records
         *([f"without {'both' if len(without) > 1 else without[0]}"] if without else []),
         *([f"coverage {share:g}"] if share != 1 else []),
         *([f"first {first:,} tokens"] if first else []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ UNROLL = 256
 """Words read at once. It changes nothing but speed and memory."""
 LOGITS = 2**24
 """At most so many numbers (prefixes times words) are held at once, however large the vocabulary is."""
+SHARPNESS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
+"""How much a model's scores may count in telling new words apart: from not at all (even odds) to as they are."""
+RAREST = 0.01
+"""The rarest words of training are those that were seen least often, as many as make up this part of its text."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,20 @@ class Segment:
     """Shape: [T]"""
     log_normaliser: Tensor
     """log of the sum over all words of exp(score), before even odds are mixed in. Shape: [T]"""
-    log_new: Tensor
-    """log of the probability of all words never seen in training, taken together. Shape: [T]"""
+    log_seen: Tensor
+    """log of the probability of all words seen in training, taken together. Shape: [T]"""
+    log_rarest: Tensor
+    """The same of the rarest of them. Shape: [T]"""
     is_new: Tensor
-    """Whether the word is one of those. Shape: [T]"""
+    """Whether the word was never seen in training. Shape: [T]"""
+    log_among_new: Tensor
+    """log of the probability of the word among all such words, for each `SHARPNESS`. Shape: [T, S]"""
     words: int
     """The size of the vocabulary."""
+    new: int
+    """How many of them are new."""
+    rarest: int
+    """How many of them are the rarest."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -104,7 +117,7 @@ def score(
     ids = checked_ids(model, ids)
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))
-    new = new_words(model)
+    bands = word_bands(model)
     with evaluating(model):
         embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter
@@ -122,7 +135,7 @@ def score(
             flat = prefixes.dropped.flatten(0, 1)
             wanted = targets[window].flatten()
             if correction is not None:
-                scored = correction(scored_segment(model, embeddings, flat, wanted, new))
+                scored = correction(scored_segment(model, embeddings, flat, wanted, bands))
             else:
                 pieces = zip(torch.split(flat, rows), torch.split(wanted, rows), strict=True)
                 scored = torch.cat([model.log_prob(embeddings, *piece) for piece in pieces])
@@ -140,34 +153,70 @@ def checked_ids(model: LanguageModel, ids: npt.ArrayLike) -> npt.NDArray[np.int3
     return ids
 
 
-def new_words(model: LanguageModel) -> Tensor:
-    """The ids of the words never seen in training."""
-    return torch.from_numpy(np.flatnonzero(model.vocabulary.counts == 0)).to(model.device)
+class Bands(NamedTuple):
+    """Words whose probability is wanted as a whole, by their ids."""
+
+    new: Tensor
+    """Never seen in training."""
+    rarest: Tensor
+    """Seen least often, but seen."""
+
+
+def word_bands(model: LanguageModel) -> Bands:
+    """The new words of the model's vocabulary, and the rarest of the others."""
+    counts = model.vocabulary.counts
+    levels, words = np.unique(counts[counts > 0], return_counts=True)
+    enough = np.cumsum(levels * words) >= RAREST * counts.sum()
+    bands = (counts == 0, (counts > 0) & (counts <= levels[enough.argmax()]) if len(levels) else counts > 0)
+    return Bands(*(torch.from_numpy(np.flatnonzero(band)).to(model.device) for band in bands))
 
 
 def scored_segment(
-    model: LanguageModel, embeddings: WordVectors, prefixes: Tensor, targets: Tensor, new: Tensor
+    model: LanguageModel, embeddings: WordVectors, prefixes: Tensor, targets: Tensor, bands: Bands
 ) -> Segment:
     """Targets behind their prefixes, with what else a cache may want to know. Shape: [T, d], [T]"""
     words = len(model.vocabulary)
     rows = max(LOGITS // words, 1)
-    columns = []
-    for some, wanted in zip(torch.split(prefixes, rows), torch.split(targets, rows), strict=True):
+    slots = torch.searchsorted(bands.new, targets.contiguous()).clamp(max=max(len(bands.new) - 1, 0))
+    columns, among_new = [], []
+    for some, wanted, slot in zip(*(torch.split(part, rows) for part in (prefixes, targets, slots)), strict=True):
         scores = model.prefix.softmax.scores(some, embeddings)
         normaliser = scores.logsumexp(1)
         chosen = scores.gather(1, wanted[:, None])[:, 0]
-        unseen = scores.detach()[:, new].logsumexp(1)  # without a gradient, which there is none of if all are -inf
-        columns.append(torch.stack([chosen - normaliser, normaliser, unseen - normaliser]))
-    log_prob, log_normaliser, log_new = torch.cat(columns, 1)
-    is_new = targets.new_zeros(words, dtype=torch.bool).index_fill_(0, new, True)[targets]
-    segment = Segment(targets, prefixes, log_prob, log_normaliser, log_new, is_new, words)
-    return spread(segment, 1 - model.uniform, len(new)) if model.mixes_uniform and model.uniform < 1 else segment
+        fixed = scores.detach()  # a gradient is wanted of the chosen alone
+        seen = fixed.index_fill(1, bands.new, -math.inf).logsumexp(1)
+        rarest = fixed[:, bands.rarest].logsumexp(1)
+        columns.append(torch.stack([chosen - normaliser, normaliser, seen - normaliser, rarest - normaliser]))
+        among_new.append(log_among(fixed[:, bands.new], slot))
+    log_prob, log_normaliser, log_seen, log_rarest = torch.cat(columns, 1)
+    is_new = targets.new_zeros(words, dtype=torch.bool).index_fill_(0, bands.new, True)[targets]
+    sums = log_normaliser, log_seen, log_rarest
+    sizes = words, len(bands.new), len(bands.rarest)
+    segment = Segment(targets, prefixes, log_prob, *sums, is_new, torch.cat(among_new), *sizes)
+    return spread(segment, 1 - model.uniform) if model.mixes_uniform and model.uniform < 1 else segment
 
 
-def spread(segment: Segment, share: float, new: int) -> Segment:
-    """The segment with even odds among all words mixed in, of which so many are new."""
-    log_prob = softmax.with_uniform(segment.log_prob, 1 - share, segment.words)
-    if not new:
-        return replace(segment, log_prob=log_prob)
-    log_new = softmax.with_uniform(segment.log_new - math.log(new), 1 - share, segment.words) + math.log(new)
-    return replace(segment, log_prob=log_prob, log_new=log_new)
+def log_among(scores: Tensor, slots: Tensor) -> Tensor:
+    """log of the probability of one of some words that are scored, for each `SHARPNESS`; even odds where a closed model
+    can score none of them. Shape: [T, A], [T] -> [T, S]"""
+    if not scores.shape[1]:
+        return scores.new_zeros(len(scores), len(SHARPNESS))
+    scores = scores.masked_fill(scores.isneginf(), 0.0)
+    return torch.stack([(how * scores).log_softmax(1).gather(1, slots[:, None])[:, 0] for how in SHARPNESS], 1)
+
+
+def spread(segment: Segment, share: float) -> Segment:
+    """The segment with a share of even odds among all words mixed in."""
+
+    def mixed(log_prob: Tensor, words: int) -> Tensor:
+        """Of so many words together."""
+        if not words:
+            return log_prob
+        return softmax.with_uniform(log_prob - math.log(words), 1 - share, segment.words) + math.log(words)
+
+    return replace(
+        segment,
+        log_prob=mixed(segment.log_prob, 1),
+        log_seen=mixed(segment.log_seen, segment.words - segment.new),
+        log_rarest=mixed(segment.log_rarest, segment.rarest),
+    )

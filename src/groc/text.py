@@ -71,6 +71,11 @@ def token_lines(
         start += len(line) + 1
 
 
+def is_visible(word: str) -> bool:
+    """Whether there is anything to see of a word: a character that is no format character."""
+    return word.isascii() or any(category(character) != "Cf" for character in word)
+
+
 def _checked(word: str) -> str:
     if len(word) > LONGEST_WORD:
         raise GrocError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -116,6 +116,14 @@ class Vocabulary:
     def seen(self) -> frozenset[str]:
         """The words that training had."""
         return frozenset(word for word, count in zip(self.words, self.counts.tolist(), strict=True) if count)
+
+    def counts_of(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
+        """How often training had each of these words, in this vocabulary or not."""
+        if words is self.words:
+            return self.counts
+        places = np.fromiter((self.index.get(word, -1) for word in words), np.int64, len(words))
+        counts: npt.NDArray[np.int64] = np.where(places < 0, 0, self.counts[places])
+        return counts
 
     @property
     def end(self) -> int:

@@ -19,7 +19,7 @@ from groc.errors import GrocError
 from groc.graphs import launcher
 from groc.model import LanguageModel, evaluating
 from groc.nn.prefix import State, detach, overwrite
-from groc.scoring import Correction, Scores, Segment, checked_ids, new_words, scored_segment
+from groc.scoring import Bands, Correction, Scores, Segment, checked_ids, scored_segment, spread, word_bands
 
 STREAMS = 20
 STEPS = 500
@@ -81,6 +81,8 @@ def score_dynamically(
     log_probs = []
     for start in range(0, len(ids), dynamic.every):
         segment = reader.read(text[start : start + dynamic.every + 1])
+        if model.mixes_uniform:
+            segment = spread(segment, 1 - model.uniform)
         log_probs.append(correction(segment) if correction is not None else segment.log_prob)
         progress(min(start + dynamic.every, len(ids)))
     log_prob = torch.cat(log_probs).double().cpu().numpy()
@@ -96,7 +98,7 @@ class _Reader:
     def __init__(self, model: LanguageModel, dynamic: Dynamic, sizes: Sizes | None) -> None:
         self.dynamic, self.sizes = dynamic, sizes
         self.learner = Learner(model, dynamic.prefix_only)
-        self.trained, self.new = dict(model.named_parameters()), new_words(model)
+        self.trained, self.bands = dict(model.named_parameters()), word_bands(model)
         self.window = torch.zeros(dynamic.every + 1, 1, dtype=torch.int64, device=model.device)
         self.state = model.prefix.start(1)
         self.segments: dict[int, Segment] = {}
@@ -114,7 +116,7 @@ class _Reader:
 
     def _work(self, words: int) -> None:
         inputs, targets = self.window[:words], self.window[1 : words + 1]
-        self.segments[words], state = self.learner.learn(inputs, targets, self.state, self.new)
+        self.segments[words], state = self.learner.learn(inputs, targets, self.state, self.bands)
         self.learner.step(self.dynamic, self.trained, self.sizes)
         overwrite(self.state, state)
 
@@ -137,10 +139,10 @@ def gradient_sizes(
     inputs, targets = (text[first : first + streams * length].view(streams, length).T for first in (0, 1))
     learner = Learner(model, dynamic.prefix_only)
     squares = {name: torch.zeros_like(parameter) for name, parameter in learner.parameters.items()}
-    state, new = model.prefix.start(streams), new_words(model)
+    state, bands = model.prefix.start(streams), word_bands(model)
     for number in range(steps):
         window = slice(number * dynamic.every, (number + 1) * dynamic.every)
-        _, state = learner.learn(inputs[window], targets[window], state, new)
+        _, state = learner.learn(inputs[window], targets[window], state, bands)
         for name, gradient in learner.gradients():
             squares[name] += gradient.square()
         progress(min((number + 1) * dynamic.every * streams, len(ids)))
@@ -154,6 +156,7 @@ class Learner:
 
     def __init__(self, model: LanguageModel, prefix_only: bool) -> None:
         self.model = model.copy()
+        self.model.uniform = 1.0  # even odds are the same whatever is learned: they are mixed in afterwards
         seen: dict[int, object] = {}  # modules that share a part go on sharing it
         for name in ("input", "prefix", "output"):
             setattr(self.model, name, deepcopy(getattr(model, name), seen))
@@ -166,7 +169,7 @@ class Learner:
             if not prefix_only or name.startswith("prefix.")
         }
 
-    def learn(self, inputs: Tensor, targets: Tensor, state: State, new: Tensor) -> tuple[Segment, State]:
+    def learn(self, inputs: Tensor, targets: Tensor, state: State, bands: Bands) -> tuple[Segment, State]:
         """Read and score a piece of a text, and take its gradients. Shape: [T, B], [T, B]"""
         model = self.model
         for parameter in self.parameters.values():
@@ -174,7 +177,7 @@ class Learner:
         with torch.enable_grad(), _differentiable(model):
             embeddings = model.embed() if self.fixed is None else self.fixed
             prefixes, state = model.read(embeddings, inputs, state)
-            segment = scored_segment(model, embeddings, prefixes.dropped.flatten(0, 1), targets.flatten(), new)
+            segment = scored_segment(model, embeddings, prefixes.dropped.flatten(0, 1), targets.flatten(), bands)
             # A word that a closed model has no row for teaches it nothing.
             losses = torch.where(segment.log_prob.isinf(), 0.0, -segment.log_prob)
             losses.mean().backward()  # type: ignore[no-untyped-call]

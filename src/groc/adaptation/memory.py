@@ -17,7 +17,7 @@ from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.nn.softmax import Mixture
 from groc.report import table
-from groc.scoring import LOGITS, Correction, Scores, Segment, new_words
+from groc.scoring import LOGITS, Correction, Scores, Segment, log_among, word_bands
 
 OCCURRENCES = (0, 1, 2, 5, 10)
 """Numbers of earlier occurrences where a row of the report begins."""
@@ -48,7 +48,7 @@ class WordMemory:
                 f"The memory's scale is 0 or more and its patience above 0, not {scale:g} and {patience:g}."
             )
         self.scale, self.patience, self.then = scale, patience, then
-        new, embeddings = new_words(model), model.embeddings
+        new, embeddings = word_bands(model).new, model.embeddings
         self.new, self.embeddings = new, embeddings
         self.vectors = embeddings.output_rows(new)  # [A, d] for the A new words
         self.bias = embeddings.logits(torch.zeros_like(self.vectors[:1]))[0, new] if len(new) else self.vectors[:, 0]
@@ -75,18 +75,20 @@ class WordMemory:
                 strict=True,
             )
         ]
-        change, growth, log_new = (torch.cat(column) for column in zip(*columns, strict=True))
+        change, growth, among_new = (torch.cat(column).to(segment.log_prob) for column in zip(*columns, strict=True))
         return replace(
             segment,
-            log_prob=segment.log_prob + (change - growth).to(segment.log_prob),
-            log_normaliser=segment.log_normaliser + growth.to(segment.log_prob),
-            log_new=log_new.to(segment.log_prob),
+            log_prob=segment.log_prob + (change - growth),
+            log_normaliser=segment.log_normaliser + growth,
+            log_seen=segment.log_seen - growth,
+            log_rarest=segment.log_rarest - growth,
+            log_among_new=among_new,
         )
 
     def _read(self, targets: Tensor, states: Tensor, log_normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is added to each target's logit and to the log of the normaliser, and log p of all new words together.
+        """What is added to each target's logit and to the log of the normaliser, and the target among new words.
 
-        Shape: [T], [T, d], [T] -> [T] each, in double precision: the sums are over changes of either sign.
+        Shape: [T], [T, d], [T] -> [T], [T], [T, S], in double precision: the sums are over changes of either sign.
         """
         length, words = len(targets), len(self.vectors)
         slots = self.slot[targets][:, None]
@@ -102,14 +104,14 @@ class WordMemory:
         remembered = self.scale * self.vectors.norm(dim=1) * likeness / counts.clamp(min=1)
         change = (weight * (remembered - own)).double()  # [T, A]
         log_probs = (own + self.bias).double() - log_normaliser[:, None]
-        changed = (log_probs + change).logsumexp(1)
-        growth = torch.logaddexp(self._log_others(states, log_probs, log_normaliser), changed)
-        log_new = changed - growth
+        changed = log_probs + change
+        growth = torch.logaddexp(self._log_others(states, log_probs, log_normaliser), changed.logsumexp(1))
+        among_new = log_among(changed, slots[:, 0].clamp(max=max(words - 1, 0)))
         self.directions += which.T @ directions
         self.counts += which.sum(0)
         self.states += states.sum(0)
         self.read_so_far += length
-        return F.pad(change, (0, 1)).gather(1, slots)[:, 0], growth, log_new
+        return F.pad(change, (0, 1)).gather(1, slots)[:, 0], growth, among_new
 
     def _log_others(self, states: Tensor, log_probs: Tensor, log_normaliser: Tensor) -> Tensor:
         """log p of all words that are not new together. Shape: [T, d], [T, A], [T] -> [T]"""

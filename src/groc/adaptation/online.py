@@ -25,11 +25,12 @@ from groc.adaptation.dynamic import Dynamic, Sizes, score_dynamically
 from groc.adaptation.memory import WordMemory
 from groc.errors import GrocError
 from groc.model import LanguageModel
-from groc.scoring import Correction, Scores, new_words, score
+from groc.scoring import SHARPNESS, Correction, Scores, score
 
 KINDS = ("unigram", "local", "unbounded")
 USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 1.0}
 USUAL_SIZE = {"unigram": 0, "local": 10_000, "unbounded": 1024}
+USUAL_SHARPNESS = 0.2
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,12 @@ class Online:
     uniform: float | None = None
     """The share of the probability that a closed model spreads evenly, if there are words it has no row for."""
     dynamic: Dynamic | None = None
-    new_words_as: float | None = None
-    """All words never seen in training weigh together as much as so many of them would, each with the model's own
-    weight. A text has its share of new words however many different ones it has, so this holds for other texts too,
-    where a factor for each word would not. None: each as it is."""
+    novelty: float | None = None
+    """All words never seen in training are together so many times as probable as the rarest words of training. A text
+    has its share of new words however many different ones it has, and has them where rare words stand. None: each as
+    probable as the model says."""
+    sharpness: float | None = None
+    """How much the model's scores count in telling new words apart, one of `SHARPNESS`. None: a usual value."""
     caches: tuple[CacheSettings, ...] = ()
     memory: bool = False
     """Whether new words are remembered with the contexts in which they were read."""
@@ -122,22 +125,37 @@ class Online:
             raise GrocError(
                 f"The share that is spread evenly lies between 0 and 1, both excluded, not at {self.uniform:g}."
             )
-        if self.new_words_as is not None and not 0 < self.new_words_as < math.inf:
-            raise GrocError(f"All new words weigh as much as a number above 0 of them, not {self.new_words_as:g}.")
+        if self.novelty is not None and not 0 < self.novelty < math.inf:
+            raise GrocError(f"New words weigh a number above 0 times as much as the rarest, not {self.novelty:g}.")
+        if self.novelty is not None and self.uniform is not None:
+            raise GrocError("New words get a share of even odds or a weight by the rarest words: not both.")
+        if self.sharpness is not None and self.sharpness not in SHARPNESS:
+            allowed = ", ".join(f"{value:g}" for value in SHARPNESS)
+            raise GrocError(f"The sharpness of new words is one of {allowed}, not {self.sharpness:g}.")
         if self.memory and self.dynamic is not None:
             raise GrocError("Word memory needs vectors that stay as they are: leave out --memory or --dynamic.")
 
-    def correction(self, model: LanguageModel) -> Correction | None:
+    @property
+    def usual_sharpness(self) -> float:
+        return USUAL_SHARPNESS if self.sharpness is None else self.sharpness
+
+    def spread_by(self, model: LanguageModel) -> float:
+        """What a closed model spreads evenly: nothing where new words have a weight."""
+        if self.novelty is not None:
+            return 0.0
+        return 1 - model.uniform if self.uniform is None else self.uniform
+
+    def correction(self) -> Correction | None:
         """The weight of new words and fresh caches for a text, one behind the other."""
         corrections: list[Correction] = []
-        if self.new_words_as is not None and (new := len(new_words(model))):
-            corrections.append(NewWords(self.new_words_as / new))
+        if self.novelty is not None:
+            corrections.append(NewWords(self.novelty, self.usual_sharpness))
         corrections += [cache.build() for cache in self.caches]
         return Chain(*corrections) if corrections else None
 
     def reader(self, model: LanguageModel) -> Correction | None:
         """The same behind the memory of new words, if there is one."""
-        correction = self.correction(model)
+        correction = self.correction()
         return WordMemory(model, then=correction) if self.memory else correction
 
     def score(
@@ -149,7 +167,7 @@ class Online:
         progress: Callable[[int], None] = lambda done: None,
     ) -> Scores:
         """Score a text in one stream. `sizes` of gradients are for dynamic evaluation."""
-        return self.read(model, ids, self.correction(model), sizes, progress)
+        return self.read(model, ids, self.correction(), sizes, progress)
 
     def read(
         self,
@@ -160,7 +178,7 @@ class Online:
         progress: Callable[[int], None] = lambda done: None,
     ) -> Scores:
         """The same with any correction in place of the caches."""
-        with spreading(model, self.uniform):
+        with spreading(model, self.spread_by(model)):
             if self.memory:
                 correction = WordMemory(model, then=correction)
             if self.dynamic is None:
@@ -170,13 +188,14 @@ class Online:
     @classmethod
     def of(cls, facts: Mapping[str, Any], uniform: float | None = None) -> Online:
         """From what a record says of it."""
-        if "new_words" in facts:
-            raise GrocError("The record is of an earlier version, which weighed each new word: evaluate anew.")
+        if "novelty" not in facts:
+            raise GrocError("The record is of an earlier version, which weighed new words otherwise: evaluate anew.")
         dynamic = facts["dynamic"] and {key: value for key, value in facts["dynamic"].items() if key != "measured"}
         return cls(
             uniform,
             Dynamic(**dynamic) if dynamic else None,
-            facts["new_words_as"],
+            facts["novelty"],
+            facts["sharpness"],
             tuple(CacheSettings.of(cache) for cache in facts["caches"]),
             facts["memory"],
         )
@@ -186,7 +205,8 @@ class Online:
         dynamic = None if self.dynamic is None else asdict(self.dynamic.filled(measured)) | {"measured": measured}
         return {
             "caches": [cache.facts() for cache in self.caches],
-            "new_words_as": self.new_words_as,
+            "novelty": self.novelty,
+            "sharpness": None if self.novelty is None else self.usual_sharpness,
             "dynamic": dynamic,
             "memory": self.memory,
         }
@@ -195,8 +215,8 @@ class Online:
         """The same for a person; empty if nothing helps."""
         facts = self.facts(measured)
         parts = [_described(f"{cache.pop('kind')} cache", cache) for cache in facts["caches"]]
-        if self.new_words_as is not None:
-            parts.append(f"new words as {self.new_words_as:,g}")
+        if self.novelty is not None:
+            parts.append(f"new words (weight {self.novelty:g}, sharpness {self.usual_sharpness:g})")
         if facts["memory"]:
             parts.append("word memory")
         if facts["dynamic"]:
@@ -205,10 +225,10 @@ class Online:
 
 
 @contextmanager
-def spreading(model: LanguageModel, share: float | None) -> Iterator[None]:
-    """For a while this share of the probability is spread evenly where a closed model has new words (None: its own)."""
+def spreading(model: LanguageModel, share: float) -> Iterator[None]:
+    """For a while this share of the probability is spread evenly where a closed model has new words."""
     before = model.uniform
-    model.uniform = before if share is None else 1 - share
+    model.uniform = 1 - share
     try:
         yield
     finally:

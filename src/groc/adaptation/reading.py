@@ -14,7 +14,7 @@ from groc.compute import full_float32
 from groc.corpus import Text
 from groc.errors import GrocError
 from groc.model import LanguageModel, evaluating
-from groc.scoring import UNROLL, Scores, checked_ids, new_words, scored_segment, spread
+from groc.scoring import UNROLL, Scores, checked_ids, scored_segment, spread, word_bands
 from groc.vocabulary import Vocabulary
 
 Ways = Mapping[str, Online]
@@ -46,8 +46,7 @@ def score_texts(
 
 def counted(words: Vocabulary, trained: Vocabulary) -> Vocabulary:
     """These words, each as often seen as in the training of another vocabulary."""
-    places = (trained.index.get(word) for word in words)
-    return Vocabulary(words.words, (0 if place is None else int(trained.counts[place]) for place in places))
+    return Vocabulary(words.words, trained.counts_of(words.words))
 
 
 @torch.inference_mode()
@@ -90,16 +89,16 @@ def score_ways(model: LanguageModel, ids: npt.ArrayLike, states: Tensor, ways: W
         raise GrocError("Dynamic evaluation changes a model's states: it cannot share them with other ways.")
     ids = checked_ids(model, ids)
     targets = torch.from_numpy(ids.astype(np.int64)).to(model.device)
-    new, embeddings = new_words(model), model.embeddings
+    bands, embeddings = word_bands(model), model.embeddings
     readers = {name: way.reader(model) for name, way in ways.items()}
-    shares = {name: 1 - model.uniform if way.uniform is None else way.uniform for name, way in ways.items()}
+    shares = {name: way.spread_by(model) for name, way in ways.items()}
     found: dict[str, list[Tensor]] = {name: [states.new_zeros(0)] for name in ways}
     with evaluating(model), spreading(model, 0.0):
         for start in range(0, len(ids), UNROLL):
             window = slice(start, start + UNROLL)
-            segment = scored_segment(model, embeddings, states[window], targets[window], new)
+            segment = scored_segment(model, embeddings, states[window], targets[window], bands)
             for name, reader in readers.items():
-                own = spread(segment, shares[name], len(new)) if model.mixes_uniform else segment
+                own = spread(segment, shares[name]) if model.mixes_uniform else segment
                 found[name].append(own.log_prob if reader is None else reader(own))
     return {
         name: Scores(model.vocabulary, ids, torch.cat(pieces).double().cpu().numpy()) for name, pieces in found.items()

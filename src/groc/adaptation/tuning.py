@@ -21,7 +21,7 @@ from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import perplexity
-from groc.scoring import Correction, Segment, new_words, spread
+from groc.scoring import SHARPNESS, Correction, Segment, spread, word_bands
 
 NEW = "new words"
 """What tables call the choice of what new words get."""
@@ -39,7 +39,8 @@ class Grids:
     kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     log_odds: tuple[float, ...] = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0)
     """Of a cache that joins the softmax against the model's words, in the mean: what alpha is then depends on both."""
-    new_words: tuple[float, ...] = (10, 30, 100, 300, 1e3, 2e3, 4e3, 8e3, 1.6e4, 3.2e4, 6.4e4, 1.28e5, 2.56e5, 1e6)
+    novelty: tuple[float, ...] = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+    sharpness: tuple[float, ...] = SHARPNESS
     uniform: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3)
     rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
     measured_rates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -130,7 +131,7 @@ def _tune_dynamic(
 def _recorded(
     model: LanguageModel, ids: npt.ArrayLike, online: Online, sizes: Sizes | None, quiet: bool
 ) -> list[Segment]:
-    """What the model says of the text, in the pieces in which it was read; even odds are left out if they are tuned."""
+    """What the model says of the text, in the pieces in which it was read."""
     segments: list[Segment] = []
 
     def keep(segment: Segment) -> Tensor:
@@ -139,21 +140,22 @@ def _recorded(
 
     ids = np.asarray(ids)
     progress = Progress("reading the text to tune on", len(ids), shown=not quiet)
-    with spreading(model, 0.0 if _tunes_uniform(model, online) else None):
-        online.read(model, ids, keep, sizes, progress)
+    with spreading(model, 0.0):  # what new words get is applied later; until then a closed model gives them nothing
+        replace(online, uniform=None, novelty=None).read(model, ids, keep, sizes, progress)
     progress.close()
     return segments
 
 
-def _tunes_uniform(model: LanguageModel, online: Online) -> bool:
-    return model.mixes_uniform and online.uniform is None
+def _chooses_for_new_words(model: LanguageModel, online: Online) -> bool:
+    """Whether there are new words for which there is a choice. An open model has no even odds to give them."""
+    return bool(len(word_bands(model).new)) and (model.mixes_uniform or (model.is_open and online.uniform is None))
 
 
 def _whole(segments: Sequence[Segment]) -> Segment:
     """All segments as one, without the states."""
-    names = ("targets", "log_prob", "log_normaliser", "log_new", "is_new")
-    columns = {name: torch.cat([getattr(segment, name) for segment in segments]) for name in names}
-    return Segment(prefixes=segments[0].prefixes[:0], words=segments[0].words, **columns)
+    names = ("targets", "log_prob", "log_normaliser", "log_seen", "log_rarest", "is_new", "log_among_new")
+    columns: dict[str, Any] = {name: torch.cat([getattr(segment, name) for segment in segments]) for name in names}
+    return replace(segments[0], prefixes=segments[0].prefixes[:0], **columns)
 
 
 def _stages(
@@ -161,28 +163,28 @@ def _stages(
 ) -> dict[str, list[_Choice]]:
     """The choices at each place, in the order in which they are applied."""
     stages: dict[str, list[_Choice]] = {}
-    new = len(new_words(model))
-    if new and (model.mixes_uniform or model.is_open):
-        stages[NEW] = list(_new_word_choices(model, online, grids, whole, new))
+    if _chooses_for_new_words(model, online):
+        stages[NEW] = list(_new_word_choices(model, online, grids, whole))
     for number, cache in enumerate(online.caches, 1):
         stages[f"{number} {cache.kind}"] = list(_cache_choices(cache, grids, segments, whole, quiet))
     return stages
 
 
-def _new_word_choices(
-    model: LanguageModel, online: Online, grids: Grids, whole: Segment, new: int
-) -> Iterator[_Choice]:
-    """What new words get: of a closed model a share of even odds, and of both kinds a weight for all of them."""
-    tunes = _tunes_uniform(model, online)
+def _new_word_choices(model: LanguageModel, online: Online, grids: Grids, whole: Segment) -> Iterator[_Choice]:
+    """What new words get: a weight, or of a closed model a share of even odds."""
+    if online.uniform is None:
+        # What a closed model says of new words is the same of all of them: there is nothing to sharpen.
+        degrees = [0.0] if model.mixes_uniform else _open(online.sharpness, grids.sharpness)
+        for novelty, sharpness in product(_open(online.novelty, grids.novelty), degrees):
+            settings = {"novelty": novelty, "sharpness": sharpness}
+            yield _Choice(settings, settings, _on(whole, NewWords(novelty, sharpness)))
+    if model.mixes_uniform and online.novelty is None:
+        for share in _open(online.uniform, grids.uniform):
+            yield _Choice({"uniform": share}, {"uniform": share}, _on(whole, partial(_evenly, share=share)))
 
-    def apply(log_prob: Tensor, share: float | None, together: float) -> Tensor:
-        segment = replace(whole, log_prob=log_prob)
-        return NewWords(together / new)(segment if share is None else spread(segment, share, new))
 
-    for share in grids.uniform if tunes else [None]:
-        for together in _open(online.new_words_as, grids.new_words):
-            values = {"new_words_as": together} | ({"uniform": share} if tunes else {})
-            yield _Choice(values, values, partial(apply, share=share, together=together))
+def _evenly(segment: Segment, share: float) -> Tensor:
+    return spread(segment, share).log_prob
 
 
 def _cache_choices(

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from groc import __version__
 from groc.cli import adaptation, evaluation, paper
@@ -25,8 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     # PyTorch's threads wait for each other by spinning; beside any other busy process that makes them 30 times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    parser = build_parser()
-    options, rest = parser.parse_known_args(arguments)
+    options, rest = build_parser().parse_known_args(arguments)
     # key=value pairs, and arguments of which some may be missing, may stand anywhere among the options, which argparse
     # cannot say.
     loose = [argument for argument in rest if argument == "-" or not argument.startswith("-")]
@@ -37,7 +37,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     else:
         loose = []
     if strangers := [argument for argument in rest if argument not in loose]:
-        parser.error(f"unrecognized arguments: {' '.join(strangers)}")
+        options.parser.error(f"unrecognized arguments: {' '.join(strangers)}")
     if sys.stderr.isatty() and options.command != "lexicon":
         print("groc: loading PyTorch ...", file=sys.stderr)  # the import alone takes seconds
     try:
@@ -50,8 +50,16 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """What it has parsed names it: whatever is wrong is said with the usage of the command that was called."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.set_defaults(parser=self)  # a command's own comes after that of `groc`
+
+
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="groc", description="A language model whose vocabulary is data, not parameters."
     )
     parser.add_argument("--version", action="version", version=f"groc {__version__}")

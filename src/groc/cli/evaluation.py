@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             options.record,
             options.json,
             caches=options.caches,
-            new_words_as=options.new_words,
+            novelty=options.new_words,
+            sharpness=options.sharpness,
             uniform=options.uniform,
             memory=options.memory,
             dynamic=Dynamic(*of_dynamic[:2], options.every or 20, options.prefix_only) if options.dynamic else None,
@@ -95,8 +96,14 @@ def _caches(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--new-words",
         type=float,
-        metavar="COUNT",
-        help="all words never seen in training weigh together as much as COUNT of them (default: each as it is)",
+        metavar="WEIGHT",
+        help="all words never seen in training are together WEIGHT times as probable as the rarest of training; try 1 "
+        "(default: each as probable as the model says)",
+    )
+    group.add_argument(
+        "--sharpness",
+        type=float,
+        help="how much the model's scores tell new words apart with --new-words: 0, 0.1, 0.2 (default), 0.3, 0.5 or 1",
     )
     group.add_argument("--memory", action="store_true", help="remember the contexts of words never seen in training")
     group.add_argument(

@@ -25,6 +25,7 @@ from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import describe, summarise, to_json
 from groc.results import RESULT, add_evaluation
+from groc.text import is_visible
 from groc.vocabulary import Vocabulary
 
 PROTOCOL = "strict: one stream, state carried, every token"
@@ -41,7 +42,8 @@ def evaluate(
     as_json: bool,
     *,
     caches: Sequence[dict[str, Any]] = (),
-    new_words_as: float | None = None,
+    novelty: float | None = None,
+    sharpness: float | None = None,
     uniform: float | None = None,
     memory: bool = False,
     dynamic: Dynamic | None = None,
@@ -54,7 +56,7 @@ def evaluate(
     if first is not None and first < 1:
         raise GrocError(f"--first is a number of tokens, 1 or more, not {first}.")
     settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
-    online = Online(uniform, dynamic, new_words_as, settings, memory)
+    online = Online(uniform, dynamic, novelty, sharpness, settings, memory)
     loaded = checkpoint.load(run, choose(Compute(device=device)).device)
     model, text = loaded.model, text_of(corpus, split)
     if glossary is not None:
@@ -81,6 +83,7 @@ def evaluate(
         # By the words of the text, whatever they were read as.
         "oov_share": float(_outside(text, model.trained.seen)[codes].mean()),
         "read_as_unk": int(_outside(text, words)[codes].sum()),
+        "invisible": int(np.array([not is_visible(word) for word in text.types])[codes].sum()),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
         **circumstances_of(model, online, sizes is not None),
         "without": sorted(without),
@@ -109,6 +112,11 @@ def evaluate(
             f"\n{summary['read_as_unk']:,} tokens ({share:.1%}) are not in the vocabulary: they "
             "were read and scored as <unk>, so this perplexity is no match for one over more words."
         )
+    if summary["invisible"]:
+        print(
+            f"\n{summary['invisible']:,} tokens are nothing but invisible characters, such as zero width spaces: each "
+            "counts as a word, since the text is read as it stands. 'groc data prepare' leaves them out of raw text."
+        )
     if summary["uniform_mixed_in"]:
         print(
             f"\nThe model has no parameters for the words it never saw: {100 * summary['uniform_mixed_in']:g}% of the "
@@ -118,8 +126,7 @@ def evaluate(
 
 def circumstances_of(model: LanguageModel, online: Online, measured: bool = False) -> dict[str, Any]:
     """With what a model read a text, for its record."""
-    spread = 1 - model.uniform if online.uniform is None else online.uniform
-    return {"uniform_mixed_in": spread if model.mixes_uniform else 0.0, **online.facts(measured)}
+    return {"uniform_mixed_in": online.spread_by(model) if model.mixes_uniform else 0.0, **online.facts(measured)}
 
 
 def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:

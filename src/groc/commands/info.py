@@ -15,8 +15,10 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Empty
 from groc.model import LanguageModel
+from groc.nn.input import WordTable
 from groc.recipe import load_recipe, variant_names
 from groc.report import table, to_json
+from groc.vocabulary import END, Vocabulary
 
 
 def info(target: str, variant: str | None, assignments: Sequence[str], corpus: str | None, as_json: bool) -> None:
@@ -30,40 +32,49 @@ def info(target: str, variant: str | None, assignments: Sequence[str], corpus: s
         summary = {**_sizes(loaded.model), "facts": loaded.facts, "config": loaded.config.to_dict()}
     else:
         config = load_recipe(target, variant, assignments)
-        if corpus := corpus or config.corpus:
-            # Sizes do not depend on what the lexicon says, so none is needed.
-            sizes = _sizes(build(config, Corpus(corpus).vocabulary(), Empty(), calibrate=False))
-        else:
-            sizes = {}
-        summary = {**sizes, "variants": variant_names(target), "config": config.to_dict()}
+        corpus = corpus or config.corpus
+        vocabulary = Corpus(corpus).vocabulary() if corpus else Vocabulary([END])
+        # Sizes do not depend on what the lexicon says, so none is needed.
+        model = build(config, vocabulary, Empty(), calibrate=False)
+        summary = {**_sizes(model, bool(corpus)), "variants": variant_names(target), "config": config.to_dict()}
     summary["name"] = summary["config"]["name"]
     print(to_json(summary) if as_json else _for_a_person(summary))
 
 
-def _sizes(model: LanguageModel) -> dict[str, Any]:
+def _sizes(model: LanguageModel, words_are_known: bool = True) -> dict[str, Any]:
+    """How many parameters there are; None for what depends on words that are not known yet."""
+    parts = {"input embedding": model.input, "prefix network": model.prefix, "output embedding": model.output}
+    all_known = words_are_known or model.is_open
     return {
-        "parameters": model.parameter_count(),
-        "vocabulary_parameters": model.vocabulary_parameter_count(),
-        "parts": _parts(model),
-        "vocabulary": len(model.trained),
+        "parameters": model.parameter_count() if all_known else None,
+        "vocabulary_parameters": model.vocabulary_parameter_count() if all_known else None,
+        "parts": {
+            name: None if _has_words(part) and not words_are_known else _size(part) for name, part in parts.items()
+        },
+        "vocabulary": len(model.trained) if words_are_known else None,
         "open": model.is_open,
     }
 
 
+def _size(part: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in part.parameters())
+
+
+def _has_words(part: nn.Module) -> bool:
+    return any(isinstance(module, WordTable) for module in part.modules())
+
+
 def _for_a_person(summary: dict[str, Any]) -> str:
-    blocks = []
-    if "parameters" in summary:
-        kind = "open" if summary["open"] else "closed"
-        own = summary["vocabulary_parameters"]
-        blocks += [
-            f"{summary['name']}: {summary['parameters']:,} parameters, {own:,} of them belong to single words "
-            f"({kind} vocabulary); {summary['vocabulary']:,} words",
-            table(["part", "parameters"], [[part, f"{size:,}"] for part, size in summary["parts"].items()]),
-        ]
+    kind = "open" if summary["open"] else "closed"
+    if summary["parameters"] is None:
+        head = f"give --corpus DIR to see the sizes that depend on the words ({kind} vocabulary)"
     else:
-        blocks.append(
-            f"{summary['name']}: give --corpus DIR to see its size, which depends on the words for some models."
-        )
+        own = summary["vocabulary_parameters"]
+        head = f"{summary['parameters']:,} parameters, {own:,} of them belong to single words ({kind} vocabulary)"
+    if summary["vocabulary"] is not None:
+        head += f"; {summary['vocabulary']:,} words"
+    parts = [[part, "with --corpus" if size is None else f"{size:,}"] for part, size in summary["parts"].items()]
+    blocks = [f"{summary['name']}: {head}", table(["part", "parameters"], parts)]
     settings = Config.from_dict(summary["config"]).flat().items()
     blocks.append(table(["setting", "value"], [[key, _shown(value)] for key, value in settings if key != "name"]))
     if summary.get("facts"):
@@ -76,14 +87,3 @@ def _for_a_person(summary: dict[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _parts(model: LanguageModel) -> dict[str, int]:
-    def size(module: nn.Module) -> int:
-        return sum(parameter.numel() for parameter in module.parameters())
-
-    return {
-        "input embedding": size(model.input),
-        "prefix network": size(model.prefix),
-        "output embedding": size(model.output),
-    }

@@ -47,12 +47,12 @@ class Glossary:
         """From a .jsonl file with the keys word, definition, related, or a .tsv or .csv file with these columns.
 
         Definition and related words may be missing. A table may start with a line of column names, and separates
-        related words by semicolons.
+        related words by semicolons. A file without a term is an error.
         """
         return cls({term.word: (term.definition, term.related) for term in read_terms(Path(path))}, exact, mark)
 
     def write(self, path: str | Path) -> None:
-        """As a .jsonl file, from which `read` makes an equal glossary."""
+        """As a .jsonl file, from which `read` makes an equal glossary, if there is a term in it."""
         path = Path(path)
         if path.suffix != ".jsonl":
             raise GrocError(f"A glossary is written as JSON lines: name the file {path.with_suffix('.jsonl')}.")

@@ -22,6 +22,12 @@ SEMICOLONS = (
     "a semicolon stands where columns should be separated by commas (.csv) or tabs (.tsv); a term that holds one goes "
     "into a .jsonl file"
 )
+EXAMPLES = {
+    ".jsonl": '{"word": "stent", "definition": "a small tube", "related": ["tube", "pipe"]}',
+    ".tsv": "stent<TAB>a small tube<TAB>tube;pipe",
+    ".csv": "stent,a small tube,tube;pipe",
+}
+"""A line of each kind of file."""
 
 
 class Term(NamedTuple):
@@ -61,6 +67,11 @@ def read_terms(path: Path) -> Iterator[Term]:
                 raise ValueError(f"the term {term.word!r} was there before, in line {first_lines[term.word]}")
         first_lines[term.word] = number
         yield term
+    if not first_lines:
+        raise GrocError(
+            f"The glossary {path} holds no term: give each a line with its word, definition and related words, such as "
+            f"{EXAMPLES[path.suffix]}"
+        )
 
 
 def _json_terms(path: Path) -> Iterator[tuple[int, Term]]:

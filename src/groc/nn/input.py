@@ -22,6 +22,8 @@ class PreparedForms(nn.Module):
     None where the vocabulary is the trained one."""
     unscored: Tensor | None
     """For closed models: which words have no row. None where all have one."""
+    log_shares: Tensor | None
+    """For open models whose biases know it: the logarithm of each word's share of the training text."""
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class PreparedForms(nn.Module):
         definition: Segments | None = None,
         rows: Tensor | None = None,
         unscored: Tensor | None = None,
+        log_shares: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.words = words
@@ -40,6 +43,7 @@ class PreparedForms(nn.Module):
         self._context: Segments | None = None
         self.register_buffer("rows", rows, persistent=False)
         self.register_buffer("unscored", unscored, persistent=False)
+        self.register_buffer("log_shares", log_shares, persistent=False)
 
     def make_ready(self) -> None:
         """Make now what is else made when the first gradient is asked for."""
@@ -89,6 +93,7 @@ class PreparedForms(nn.Module):
             Segments(renumbered(definition), definition_ends, self.definition.scale[which], len(strings)),
             rows=rows,
             unscored=unscored,
+            log_shares=None if self.log_shares is None else self.log_shares[which],
         )
 
 

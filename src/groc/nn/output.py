@@ -151,13 +151,22 @@ class PredictedBias(nn.Module):
 
 
 class Grounded(nn.Module):
-    """GroC: the residual network (of depth 0: none) over the composed input embedding, and a predicted bias."""
+    """GroC: the residual network (of depth 0: none) over the composed input embedding, and a predicted bias.
 
-    def __init__(self, network: ResidualNetwork, bias: PredictedBias) -> None:
+    `counts` adds to the bias how frequent the word was in training, times a learned weight. A word's count is data, as
+    its spelling is; what the encoder would have to learn by heart of every single word it need not learn.
+    """
+
+    def __init__(self, network: ResidualNetwork, bias: PredictedBias, counts: bool) -> None:
         super().__init__()
         self.network = network
         self.bias = bias
+        self.frequency = nn.Parameter(torch.ones(())) if counts else None
 
-    def forward(self, forms: PreparedForms, e_in: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def forward(self, forms: PreparedForms, e_in: Tensor) -> tuple[Tensor, Tensor]:
         e_out = self.network(e_in)
-        return e_out, self.bias(e_out)
+        bias: Tensor = self.bias(e_out)
+        if self.frequency is not None:
+            assert forms.log_shares is not None
+            bias = bias + self.frequency * forms.log_shares
+        return e_out, bias

@@ -34,8 +34,7 @@ from groc.scoring import Scores
 CACHES = {kind: Online(caches=(CacheSettings(kind),)) for kind in ("unigram", "local", "unbounded")}
 CLOSED_WAYS = {"": Online(), **CACHES}
 OPEN_WAYS = {**CLOSED_WAYS, "memory": Online(memory=True)}
-"""How models read, by what the table calls it. Whatever is not set is tuned: of a closed model the share of even odds
-too, of an open one the weight of new words."""
+"""How models read, by what the table calls it. Whatever is not set is tuned, what new words weigh included."""
 LESS = {
     "without both": ("relations", "definitions"),
     "without relations": ("relations",),

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from groc.paper import published as printed
-from groc.paper.domains import DOMAINS, SOURCE
+from groc.paper.domains import DOMAINS, FAR, LATER_YEARS, SOURCE
 from groc.paper.runs import Results, Run, best
-from groc.paper.table import Row, Table, mean, origin, shown
+from groc.paper.table import NONE, NOT_RUN, Row, Table, mean, origin, ours, shown
 from groc.report import table
 from groc.results import HELD_OUT
 
 WAYS = ("", "unigram", "local", "unbounded", "memory", "dynamic", "finetuned")
 """In the order of the table's columns."""
+FINE_TUNED_FOR = (*LATER_YEARS, *FAR)
+"""All other texts have nothing of their own kind to be fine-tuned on."""
 UNSEEN = {
     "tied": "tied",
     "characters": "groc+without both",
@@ -57,9 +59,12 @@ def _by_domain(rows: Sequence[Row]) -> str:
     for whole in (True, False):
         some = [row for row in rows if (", " not in row["domain"]) == whole and "+without " not in row["model"]]
         models = list(dict.fromkeys(row["model"] for row in sorted(some, key=lambda row: _place_of("", row["model"]))))
-        cells = {(row["domain"], row["model"]): shown(row["test"], "test", row["test_spread"]) for row in some}
+        cells = {(row["domain"], row["model"]): ours(row, "test") for row in some}
         new = {row["domain"]: f"{row['oov']:.1f}" for row in some}
-        lines = [[domain, oov, *(cells.get((domain, model), "") for model in models)] for domain, oov in new.items()]
+        lines = [
+            [domain, oov, *(cells.get((domain, model), _missing(domain, model)) for model in models)]
+            for domain, oov in new.items()
+        ]
         if lines:
             parts.append(table(["domain", "oov", *models], lines))
     runs = {
@@ -68,6 +73,11 @@ def _by_domain(rows: Sequence[Row]) -> str:
     devices = "; ".join(sorted({row["device"] for row in rows}))
     counts = ", ".join(f"{model} {number}" for model, number in runs.items())
     return "\n\n".join([*parts, f"Runs: {counts} ({devices})."])
+
+
+def _missing(domain: str, model: str) -> str:
+    """What stands where there is no figure: texts that no model is fine-tuned for will never have one."""
+    return NONE if model.endswith("+finetuned") and domain not in FINE_TUNED_FOR else NOT_RUN
 
 
 def _place(item: tuple[tuple[str, str], Any]) -> tuple[int, str, bool, int, str]:
@@ -87,7 +97,8 @@ def _domains(results: Results) -> list[Row]:
     figures = results.data.get("data/cross-domain", {"texts": [], "unseen": []})
     sizes = {(row["set"], row["text"]): row for row in figures["texts"]}
     train = sizes.get((SOURCE, "train"))
-    rows = [(f"{SOURCE}, training text", train, {"oov": "", "new words": "", "known": ""})] if train else []
+    nothing_new = dict.fromkeys(("oov", "new words", "known"), math.nan)
+    rows = [(f"{SOURCE}, training text", train, nothing_new)] if train else []
     for row in sorted(figures["unseen"], key=lambda row: _place(((row["test"], ""), None))):
         new = {"oov": row["of_tokens"], "new words": row["of_words"], "known": row["with_entry"]}
         rows.append((row["test"], sizes[row["test"], "test"], {name: 100 * share for name, share in new.items()}))
@@ -107,7 +118,7 @@ def _unseen(results: Results) -> list[Row]:
         {
             "domain": domain,
             "oov": rows["groc"]["oov"],
-            "even odds": math.log(rows["groc"]["vocabulary"]),
+            "even share": math.log(rows["groc"]["vocabulary"] / (rows["groc"]["oov"] / 100)),
             **{name: rows[model]["unseen_loss"] if model in rows else None for name, model in UNSEEN.items()},
             "runs": rows["groc"]["runs"],
         }
@@ -190,11 +201,11 @@ OPEN_TABLES = (
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
         "the valid text of 2008, what new words get included. WikiText-2's new tokens are mostly its marks (`<unk>`, "
-        "`@-@`).\n\n"
+        "`@-@`). Models are fine-tuned for the years behind 2013 and for texts other than news; elsewhere is `-`.\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(
             ["", *printed.DOMAINS],
-            [[name, *(shown(value, "test") for value in row)] for name, row in printed.CROSS_DOMAIN.items()],
+            [[name, *(shown(value, "test") or NONE for value in row)] for name, row in printed.CROSS_DOMAIN.items()],
         ),
     ),
     Table(
@@ -205,9 +216,11 @@ OPEN_TABLES = (
     ),
     Table(
         "unseen", "Loss on words never seen in training, by what the model is told of them (nats)", "Not", ("domain",),
-        ("oov", "even odds", *UNSEEN), find=_unseen, shown=("runs",),
-        note="`tied` knows nothing of them: it has a share of even odds. GroC is told their characters, or these and "
-        "their definition, their relations, or both. That share, and GroC's weight of new words, are tuned elsewhere.",
+        ("oov", "even share", *UNSEEN), find=_unseen, shown=("runs",),
+        note="`even share`: what a share of even odds would give them, as large as the text has new words (the paper's "
+        "tied model, with the best share). `tied` knows nothing of them but where rare words are expected; GroC is "
+        "told their characters too, or these and their definition, their relations, or both. What new words weigh is "
+        "tuned on the valid text of 2008, for both.",
     ),
     Table(
         "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 6", ("domain", "model"),

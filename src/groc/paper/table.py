@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from groc.paper.runs import Job, Results, Run
 from groc.report import table
 
 Row = dict[str, Any]
+NOT_RUN, NONE = "not run", "-"
+"""For a person, in place of a figure: there is none yet, or there can be none. For a program both are null."""
 ONE_DIGIT = ("dev", "test", "seconds", "relations", "definitions")
 
 
@@ -62,9 +65,7 @@ class Table:
         for name in self.measures:
             head += [f"{name}, paper", f"{name}, ours"] if name in printed else [name]
             for line, row in zip(lines, rows, strict=True):
-                line += (
-                    [shown(row["paper"].get(name), name), _ours(row, name)] if name in printed else [_ours(row, name)]
-                )
+                line += [shown(row["paper"].get(name), name), ours(row, name)] if name in printed else [ours(row, name)]
         for line, row in zip(lines, rows, strict=True):
             line += [str(row.get(name) or "") for name in self.shown]
         body = table([name.replace("_", " ") for name in (*head, *self.shown)], lines) if rows else "Not run."
@@ -96,16 +97,19 @@ def mean(name: str, values: Iterable[float | None]) -> Row:
     return {name: statistics.mean(known) if known else None, f"{name}_spread": spread}
 
 
-def _ours(row: Row, name: str) -> str:
+def ours(row: Row, name: str) -> str:
+    """Our figure as a person reads it, or why there is none."""
     if row["runs"] is None:
         return ""
     if row[name] is None:
-        return "not evaluated" if row["runs"] else "not run"
+        return "not evaluated" if row["runs"] else NOT_RUN
     return shown(row[name], name, row.get(f"{name}_spread"))
 
 
 def shown(value: Any, name: str, spread: float | None = None) -> str:
-    """A value as a person reads it; nothing where there is none."""
+    """A value as a person reads it; nothing where there is none, and `NONE` for a number that cannot be."""
+    if isinstance(value, float) and math.isnan(value):
+        return NONE
     if isinstance(value, int | float) and name == "parameters":
         return f"{value / 1e6:.4g}M"
     if isinstance(value, float) and name == "rate":

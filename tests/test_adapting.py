@@ -84,6 +84,21 @@ class TestWords:
         assert shift.min() > 0
         torch.testing.assert_close(shift, shift[:1].expand_as(shift), atol=1e-5, rtol=0)
 
+    def test_new_words_are_familiar_and_counted_from_then_on(
+        self, vocabulary: Vocabulary, glossary: Glossary, target: Path
+    ) -> None:
+        changes = {"surface.familiar": True, "output.count_bias": True}
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, changes)
+        _ = model.embeddings
+        text = Corpus(target).text("train")
+        learn_words(model, text)
+        fresh = tiny_model("groc", "ngrams", model.trained, glossary, changes)
+        assert torch.equal(model.forms.strings.index, fresh.forms.strings.index)
+        assert torch.equal(model.forms.log_shares, fresh.forms.log_shares)
+        fresh.load_state_dict(model.state_dict())
+        prefix = torch.ones(1, 8)
+        assert torch.equal(model.embeddings.logits(prefix), fresh.embeddings.logits(prefix))
+
 
 class TestCompare:
     def test_figures_are_those_of_scoring_in_the_union(

@@ -25,6 +25,7 @@ from groc.building import build
 from groc.errors import GrocError
 from groc.lexicon import Entry, Glossary, Sense
 from groc.model import LanguageModel
+from groc.nn.segments import Segments
 from groc.scoring import score
 from groc.vocabulary import END, Vocabulary
 
@@ -66,7 +67,29 @@ def saved(tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary) -> Path:
     return folder
 
 
+OURS = {"surface.familiar": True, "output.count_bias": True}
+
+
 class TestRoundTrip:
+    def test_what_is_known_of_training_comes_along(
+        self, tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        """Words that are added later are composed of familiar n-grams, and are not taken for frequent ones."""
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, OURS)
+        checkpoint.save(tmp_path / "run", model, tiny_config("groc", "ngrams", OURS))
+        loaded = checkpoint.load(tmp_path / "run", lexicon=glossary).model
+        for some in (model, loaded):
+            some.set_vocabulary(vocabulary.union(["zyzzyva", "doghouse"]))
+        for name, tensor in vars(model.embed()).items():
+            assert torch.equal(tensor, getattr(loaded.embed(), name)), name
+        strings = model.forms.strings
+        assert isinstance(strings, Segments)
+        whole = tiny_model("groc", "ngrams", vocabulary.union(["zyzzyva", "doghouse"]), glossary).forms.strings
+        assert isinstance(whole, Segments)
+        kept, every = strings.offsets.diff(), whole.offsets.diff()
+        assert torch.equal(kept[: len(vocabulary)], every[: len(vocabulary)])
+        assert (kept[len(vocabulary) :][:2] < every[len(vocabulary) :][:2]).all()
+
     @pytest.mark.parametrize(("kind", "surface"), MODELS)
     def test_is_bitwise(
         self, tmp_path: Path, kind: str, surface: str, vocabulary: Vocabulary, glossary: Glossary

@@ -205,6 +205,42 @@ class TestHashedNgrams:
             expected = ngrams.projection.weight @ (sum(rows) / len(rows) ** 0.5)
             torch.testing.assert_close(encoded[i], expected, atol=1e-5, rtol=1e-5)
 
+    @given(word_lists, word_lists, word_lists)
+    def test_ngrams_that_training_never_had_are_left_out(
+        self, first: list[str], then: list[str], others: list[str]
+    ) -> None:
+        module = HashedNgrams(4, 100_000, 2, 1, 4, 2, familiar=True)  # with so many bits no two n-grams share one
+        every = HashedNgrams(4, 100_000, 2, 1, 4, 2)
+        assert torch.equal(module.features(forms_of(others)).index, every.features(forms_of(others)).index)
+        module.remember(forms_of(first))
+        module.remember(forms_of(then))
+        known = {ngram for word in (*first, *then, END_WORD) for ngram in self.naive(word)}
+        assert torch.equal(module.features(forms_of(then)).index, every.features(forms_of(then)).index)
+        forms = forms_of(others)
+        found, whole = module.features(forms), every.features(forms)
+        for i in range(len(forms)):
+            ngrams = self.naive(forms.string(i))  # length by length, as they are hashed
+            lists = {n: [ngram for ngram in ngrams if len(ngram) == n] for n in self.LENGTHS}
+            rows = iter(whole.index[whole.offsets[i] : whole.offsets[i + 1]].tolist())
+            expected = [
+                row
+                for some in lists.values()
+                for _ in range(2)
+                for ngram in some
+                for row in [next(rows)]
+                if ngram in known
+            ]
+            assert found.index[found.offsets[i] : found.offsets[i + 1]].tolist() == expected
+            assert float(found.scale[i]) == pytest.approx(max(len(expected), 1) ** -0.5)
+
+    def test_what_is_familiar_is_part_of_the_weights(self) -> None:
+        module, twin = (HashedNgrams(4, 1000, 2, 1, 4, 2, familiar=True) for _ in range(2))
+        module.remember(forms_of(["bass", "base"]))
+        twin.load_state_dict(module.state_dict())
+        for some in (module, twin):
+            assert len(some.features(forms_of(["zzzz"])).index) < len(module.features(forms_of(["bass"])).index)
+        assert torch.equal(module.features(forms_of(["abase"])).index, twin.features(forms_of(["abase"])).index)
+
     def test_calibration_gives_the_wanted_deviation(self) -> None:
         torch.manual_seed(0)
         module = HashedNgrams(16, 500, 8, 1, 4, 2)

@@ -54,7 +54,8 @@ def build(
     )
     embeddings = _embeddings(config, len(vocabulary), surface)
     model = LanguageModel(*embeddings, prefix, vocabulary, compiler, surface, config.model.uniform)
-    if calibrate and surface is not None and model.forms.strings is not None:
+    if calibrate and surface is not None:
+        model.remember_strings()
         surface.calibrate(model.forms.strings, config.model.start)
     if calibrate and config.output.count_bias:
         for part in model.output.modules():
@@ -96,7 +97,9 @@ def _surface(config: settings.Config) -> Surface:
     part, dim = config.surface, config.model.dim
     if part.kind == "cnn":
         return CharacterCNN(dim, part.characters, part.filters, part.highway, part.longest)
-    return HashedNgrams(dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram, part.hashes)
+    return HashedNgrams(
+        dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram, part.hashes, part.familiar
+    )
 
 
 def _softmax(config: settings.Config) -> Softmax:

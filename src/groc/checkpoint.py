@@ -87,7 +87,7 @@ def save_packed(folder: Path, model: LanguageModel, config: Config, facts: dict[
         "input": model.embeddings.rows(torch.arange(len(listed), device=model.device)).half(),
         "grounded": torch.tensor([model.in_lexicon(word) for word in listed]),
     }
-    weights = {name: tensor.half() for name, tensor in model.state_dict().items()}
+    weights = {name: _halved(tensor) for name, tensor in model.state_dict().items()}
     write_together(
         {
             folder / VOCABULARY: text_writer(model.trained.to_text()),
@@ -96,6 +96,10 @@ def save_packed(folder: Path, model: LanguageModel, config: Config, facts: dict[
             folder / VECTORS: _tensor_writer(vectors, {"format": str(FORMAT)}),
         }
     )
+
+
+def _halved(tensor: Tensor) -> Tensor:
+    return tensor.half() if tensor.is_floating_point() else tensor
 
 
 def save_weights(folder: Path, weights: dict[str, Tensor]) -> None:

@@ -63,6 +63,8 @@ class Surface:
     longest_ngram: int = 6
     hashes: int = 2
     """ngrams: rows that an n-gram adds up. Two n-grams that share a row are unlikely to share both."""
+    familiar: bool = False
+    """ngrams: whether those that no string of training had are left out of new words."""
 
 
 @dataclass(frozen=True)

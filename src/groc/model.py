@@ -143,9 +143,17 @@ class LanguageModel(nn.Module):
             **self._rows(words),
         ).to(self.device)
 
+    def remember_strings(self) -> None:
+        """Note the strings of the words of training, and of what is said of them."""
+        if self._surface[0] is not None:
+            forms = self.compiler.compile(self.trained)
+            self._surface[0].remember(forms)
+            if self.vocabulary is self.trained:
+                self._forms = self.prepare_forms(self.trained.words, forms)
+
     def log_shares(self, words: Sequence[str]) -> Tensor | None:
-        """The logarithm of each word's share of the training text, if the model's biases know of it. A word that was not
-        there counts for half of one."""
+        """The logarithm of each word's share of the training text, if the model's biases know of it. A word that it did
+        not have counts for half of one."""
         if not isinstance(self.output, Grounded) or self.output.frequency is None:
             return None
         counts = self.trained.counts_of(words)

@@ -127,6 +127,7 @@ def learn_words(model: LanguageModel, text: Text) -> None:
     vocabulary = Vocabulary(counts, counts.values())
     model.set_vocabulary(vocabulary, grow=True)
     model.trained = vocabulary
+    model.remember_strings()
 
 
 def compare(

@@ -39,6 +39,9 @@ class CharacterCNN(nn.Module):
         self.highways = nn.ModuleList(Highway(features) for _ in range(highway))
         self.projection = ScaledLinear(features, dim)
 
+    def remember(self, forms: WordForms) -> None:
+        """Every character is known."""
+
     def features(self, forms: WordForms) -> Characters:
         return Characters.of(forms, self.longest)
 

@@ -24,6 +24,10 @@ class Surface(Protocol):
         """Integer tensors of all strings, as the buffers of a module so that they move with the model."""
         ...
 
+    def remember(self, forms: WordForms) -> None:
+        """Note which strings training has, if that makes a difference to others later."""
+        ...
+
     def calibrate(self, features: Any, scale: float) -> None:
         """Set start values so that the vectors of these strings have zero mean and this standard deviation."""
         ...

@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 
 from groc import checkpoint
+from groc.adaptation.online import Online
 from groc.commands.evaluate import choose_vocabulary
 from groc.commands.train import run
 from groc.compute import Group, choose
 from groc.config import Config
 from groc.corpus import Corpus, Text
 from groc.demo import corpora, newcomers, plot
-from groc.demo.figures import Contestant, Domain, Figures, Newcomer, kindest_perplexity
+from groc.demo.figures import Contestant, Domain, Figures, Newcomer
 from groc.demo.story import comparison, conclusion, introduction, setting
 from groc.errors import GrocError
 from groc.files import write_text
@@ -25,7 +26,7 @@ from groc.lexicon.locate import find_folder
 from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.recipe import load_recipe
-from groc.scoring import Scores, score
+from groc.scoring import Scores
 
 RECIPE = "tiny"
 HOME, AWAY, GROC, TIED, FIGURES, PICTURE = "home", "away", "groc", "tied", "demo.json", "demo.png"
@@ -81,19 +82,18 @@ def clear(folder: Path) -> None:
 def compare(folder: Path, started: float) -> Figures:
     """All figures of the two trained models."""
     home, away = Corpus(folder / HOME).text("test"), Corpus(folder / AWAY).text("test")
-    contestants, models, abroad = {}, {}, {}
+    contestants, models = {}, {}
     for variant in (GROC, TIED):
         loaded = checkpoint.load(folder / variant)
         model = models[variant] = loaded.model.to(choose(loaded.config.compute).device)
-        at_home, abroad[variant] = _read(model, home, variant), _read(model, away, variant)
         contestants[variant] = Contestant(
             parameters=model.parameter_count(),
             per_word=model.vocabulary_parameter_count(),
             epochs=loaded.facts["epochs"],
             training_seconds=loaded.facts["training_seconds"],
             valid_perplexity=loaded.facts["valid_perplexity"],
-            home=Domain.of(at_home),
-            away=Domain.of(abroad[variant]),
+            home=Domain.of(_read(model, home, variant)),
+            away=Domain.of(_read(model, away, variant)),
         )
     # Both models were left in the docstrings' vocabulary.
     chosen = newcomers.choose(away, models[GROC].trained, models[GROC].compiler, NEW_WORDS)
@@ -109,7 +109,6 @@ def compare(folder: Path, started: float) -> Figures:
         training_words=len(models[GROC].trained),
         groc=contestants[GROC],
         tied=contestants[TIED],
-        tied_kindest=kindest_perplexity(abroad[TIED], models[TIED].uniform),
         newcomers=[Newcomer(*row) for row in rows],
         seconds=time.monotonic() - started,
     )
@@ -130,10 +129,11 @@ def _config(variant: str, corpus: Path, epochs: int | None, seed: int) -> Config
 
 
 def _read(model: LanguageModel, text: Text, name: str) -> Scores:
-    """Score a text strictly, in the union of the training words and its own; the model stays in that vocabulary."""
+    """Score a text strictly, in the union of the training words and its own; the model stays in that vocabulary. New
+    words are as probable together as the rarest words of training."""
     model.set_vocabulary(choose_vocabulary(model.trained, text, "union"))
     progress = Progress(f"{name} reads {text.name}", len(text))
-    scores = score(model, text.ids(model.vocabulary), progress=progress)
+    scores = Online(novelty=1.0).score(model, text.ids(model.vocabulary), progress=progress)
     progress.close()
     return scores
 

@@ -6,8 +6,6 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from groc.demo.newcomers import Guess, NewWord
 from groc.report import summarise
 from groc.scoring import Scores
@@ -72,21 +70,8 @@ class Figures:
     training_words: int
     groc: Contestant
     tied: Contestant
-    tied_kindest: float
-    """The tied model's perplexity away, had its share of even odds been chosen to suit that very text."""
     newcomers: list[Newcomer]
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def kindest_perplexity(scores: Scores, share: float) -> float:
-    """The lowest perplexity that a closed model could have reached on this text with another share of even odds.
-
-    In the scores, `share` of the probability is the model's own, and words it never saw have nothing but even odds.
-    """
-    even = 1 / len(scores.vocabulary)
-    own = np.maximum(np.exp(scores.log_prob) - (1 - share) * even, 0.0) / share
-    own[scores.counts == 0] = 0.0  # what is left there is rounding
-    return math.exp(min(-np.log(part * own + (1 - part) * even).mean() for part in np.arange(0.01, 1, 0.01)))

@@ -98,9 +98,8 @@ def conclusion(figures: Figures) -> str:
             f"{groc.away.unseen_loss:.2f} nats on each and the tied model {tied.away.unseen_loss:.2f}, where even odds "
             f"among all words would lose {even:.2f}: GroC does {'better' if groc.away.unseen_loss < even else 'worse'} "
             "than even odds on them.",
-            "The tied model knows nothing of such words but a small share of even odds. Had that share been chosen to "
-            f"suit the docstrings, its perplexity there would be {figures.tied_kindest:,.1f}; then "
-            f"{verdict(groc.away.perplexity, figures.tied_kindest)}.",
+            "Both expect a new word where they expect one of the rarest. Which one it is GroC judges by its forms; the "
+            "tied model has even odds.",
         ]
     if figures.newcomers:
         ahead = sum(newcomer.groc.probability > newcomer.tied.probability for newcomer in figures.newcomers)

@@ -218,9 +218,8 @@ OPEN_TABLES = (
         "unseen", "Loss on words never seen in training, by what the model is told of them (nats)", "Not", ("domain",),
         ("oov", "even share", *UNSEEN), find=_unseen, shown=("runs",),
         note="`even share`: what a share of even odds would give them, as large as the text has new words (the paper's "
-        "tied model, with the best share). `tied` knows nothing of them but where rare words are expected; GroC is "
-        "told their characters too, or these and their definition, their relations, or both. What new words weigh is "
-        "tuned on the valid text of 2008, for both.",
+        "tied model, with the best share). `tied` is told nothing of them, GroC their characters, or these and their "
+        "definition, their relations, or both. What new words weigh is tuned on the valid text of 2008, for both.",
     ),
     Table(
         "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 6", ("domain", "model"),

@@ -136,7 +136,9 @@ GLOSSARY = Glossary({"mouse": ("a small grey animal", ()), "mice": ("more than o
 def model(request: pytest.FixtureRequest) -> LanguageModel:
     """An untrained model of five words that has been given four more."""
     torch.manual_seed(1)
-    config = load_recipe("tiny", request.param, ["model.dim=8", "prefix.hidden=8", "surface.buckets=50"])
+    config = load_recipe(
+        "tiny", request.param, ["model.dim=8", "prefix.hidden=8", "surface.buckets=50", "surface.familiar=false"]
+    )
     model = build(config, Vocabulary(["<eos>", "the", "cat", "dog", "barked"], [9, 5, 2, 2, 1]), GLOSSARY).eval()
     model.set_vocabulary(model.trained.union(["mouse", "mice", "in", "x86"]))
     return model

@@ -23,7 +23,7 @@ from groc.compute import choose, full_float32
 from groc.config import Compute
 from groc.report import table
 from groc.results import circumstances
-from groc.scoring import UNROLL, Segment
+from groc.scoring import UNROLL, ScoredAmongNew, Segment
 
 NEIGHBOURS = 1024
 THETA = 0.5
@@ -124,7 +124,8 @@ def read(cache: Cache, states: Tensor, words: Tensor) -> Weights:
     for some, targets in zip(torch.split(states, UNROLL), torch.split(words, UNROLL), strict=True):
         nothing = some.new_zeros(len(targets))
         sums = (nothing, nothing, nothing, nothing)
-        pieces.append(cache.read(Segment(targets, some, *sums, targets < 0, nothing[:, None], VOCABULARY, 0, 0)))
+        among_new = ScoredAmongNew(nothing[:, None], targets)
+        pieces.append(cache.read(Segment(targets, some, *sums, targets < 0, among_new, VOCABULARY, 0, 0)))
     return Weights(*(torch.cat(column) for column in zip(*pieces, strict=True)))
 
 

@@ -222,6 +222,8 @@ def test_conclusion_is_true_in_both_directions() -> None:
     assert "GroC loses 8.00 nats on each and the tied model 14.00" in good
     assert "GroC does better than even odds" in good
     assert "GroC does worse than even odds" in bad
+    assert "to suit the docstrings, GroC's perplexity is 40% lower" in good
+    assert "to suit the docstrings, the tied model's perplexity is 40% lower" in bad
     assert "Of the 1 new words above, 1 are more probable under GroC" in good
 
 
@@ -242,7 +244,7 @@ def test_lines_fit_a_terminal() -> None:
 def _contestant(home: float, away: float, unseen: float | None) -> Contestant:
     share = 0.0 if unseen is None else 0.2
     domains = (Domain(1000, 5000, share, perplexity, perplexity / 2, unseen, []) for perplexity in (home, away))
-    return Contestant(1_000_000, 0, 5, 80.0, 120.0, *domains)
+    return Contestant(1_000_000, 0, 5, 80.0, 120.0, *domains, away_at_best=away * 0.8)
 
 
 def _figures(groc: Contestant, tied: Contestant) -> Figures:
@@ -287,6 +289,7 @@ def test_demo_tells_the_whole_story_twice(
     figures = json.loads((out / "demo.json").read_text())
     assert f"{figures['groc']['home']['perplexity']:,.1f}" in told
     assert f"{figures['tied']['away']['perplexity']:,.1f}" in told
+    assert all(figures[name]["away_at_best"] <= figures[name]["away"]["perplexity"] for name in ("groc", "tied"))
     assert {newcomer["new"]["word"] for newcomer in figures["newcomers"]} == {"mouse", "puppy", "well"}
     assert "GroC has" in told
     assert figures["groc"]["per_word"] == 0 < figures["tied"]["per_word"]

@@ -128,7 +128,7 @@ class TestMemory:
         expected = torch.stack(naive(model, ids, 0.5, 1.0))
         log_seen = torch.cat([segment.log_seen for segment in shown])
         torch.testing.assert_close(log_seen, expected[:, ~new].logsumexp(1))
-        log_among_new = torch.cat([segment.log_among_new for segment in shown])[:, -1]
+        log_among_new = torch.cat([segment.among_new.log_prob(1.0) for segment in shown])
         own = expected[range(len(ids)), ids] - expected[:, new].logsumexp(1)
         torch.testing.assert_close(log_among_new[new[ids]], own[new[ids]])
         # A logit of a word that never changes is its log-probability and the normaliser.

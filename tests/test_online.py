@@ -133,8 +133,8 @@ class TestOnline:
             (lambda: Online(uniform=0.0), "evenly"),
             (lambda: Online(uniform=1.0), "evenly"),
             (lambda: Online(novelty=math.nan), "above 0"),
-            (lambda: Online(novelty=1.0, uniform=0.1), "not both"),
-            (lambda: Online(sharpness=0.25), "sharpness"),
+            (lambda: Online(novelty=1.0, uniform=0.1), "leave out"),
+            (lambda: Online(novelty=1.0, sharpness=-1.0), "sharpness"),
             (lambda: Online.of({"new_words_as": 16.0, "caches": [], "dynamic": None}), "earlier version"),
         ],
     )
@@ -232,6 +232,19 @@ class TestTuning:
         assert loss(model, short, found.online) == pytest.approx(
             min(row["loss"] for row in found.tables["1 unigram"]), abs=1e-5
         )
+
+    @open_and_closed
+    def test_dynamic_evaluation_is_tuned_with_the_weight_of_new_words(
+        self, kind: str, make: Callable[[str], LanguageModel], valid: Text
+    ) -> None:
+        """A closed model gives them nothing else."""
+        model = make(kind)
+        short = Text(valid.name, valid.types, valid.codes[:60])
+        given = Online(novelty=2.0, sharpness=0.0, dynamic=Dynamic())
+        rows = tuned(model, short, given).tables["dynamic"]
+        for row in rows:
+            dynamic = Dynamic(rate=row["rate"], decay=row["decay"])
+            assert row["loss"] == pytest.approx(loss(model, short, replace(given, dynamic=dynamic)), abs=1e-6)
 
     def test_measured_gradients_have_rates_of_their_own(
         self, make: Callable[[str], LanguageModel], valid: Text
@@ -382,8 +395,10 @@ class TestCommand:
             ("--cache local --lambda 2", 1, "lambda"),
             ("--cache local --theta -1", 1, "theta"),
             ("--cache local --cache-size 0", 1, "size"),
-            ("--new-words 0", 1, "New words"),
+            ("--new-words 0", 1, "weight of new words"),
             ("--uniform 1", 1, "evenly"),
+            ("--uniform 0.1 --new-words 1", 1, "leave out"),
+            ("--sharpness 0.5", 2, "belongs to --new-words"),
             ("--dynamic --rate -1", 1, "rate"),
             ("--cache local --tune nowhere", 1, "nowhere"),
             ("--lambda 0.5", 2, "write --cache before it"),

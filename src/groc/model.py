@@ -58,7 +58,6 @@ class LanguageModel(nn.Module):
         self.uniform = uniform
         self.vocabulary = vocabulary
         self.trained = vocabulary
-        """The vocabulary of training, whose words have rows in the tables of a closed model."""
         self.taught = Glossary({}, exact=True)
         """The terms that `add_words` was given with what they mean."""
         self.untaught = compiler
@@ -68,6 +67,16 @@ class LanguageModel(nn.Module):
         self._kept: KeptVectors | None = None
         self.mixes_uniform = False
         """Whether the vocabulary holds words that a closed model can give nothing but even odds."""
+
+    @property
+    def trained(self) -> Vocabulary:
+        """The vocabulary of training, whose words have rows in the tables of a closed model."""
+        return self._trained
+
+    @trained.setter
+    def trained(self, vocabulary: Vocabulary) -> None:
+        self._trained = vocabulary
+        self._forms = self._kept = None  # counts go into biases
 
     # --- the vocabulary -------------------------------------------------------------------------------------------
 
@@ -250,7 +259,7 @@ class LanguageModel(nn.Module):
     def _stamp(self) -> object:
         """Changes whenever a weight does: torch counts the writes to every tensor (but for those through `.data`)."""
         weights = self.state_dict(keep_vars=True).values()
-        return id(self.trained), *((tensor.data_ptr(), tensor._version) for tensor in weights)
+        return tuple((tensor.data_ptr(), tensor._version) for tensor in weights)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
         """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,9 @@ UNROLL = 256
 """Words read at once. It changes nothing but speed and memory."""
 LOGITS = 2**24
 """At most so many numbers (prefixes times words) are held at once, however large the vocabulary is."""
-SHARPNESS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
-"""How much a model's scores may count in telling new words apart: from not at all (even odds) to as they are."""
 RAREST = 0.01
-"""The rarest words of training are those that were seen least often, as many as make up this part of its text."""
+"""The rarest words of training are those that were seen least often: as many levels of counts as make up this part of
+its text."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,30 @@ class Scores:
         return bits
 
 
+class AmongNew(Protocol):
+    """Words of a text among all new words, where they are new themselves."""
+
+    def log_prob(self, sharpness: float) -> Tensor:
+        """By the model's scores times the sharpness: 0 is even odds, 1 the scores as they are. Shape: [T]"""
+        ...
+
+
+@dataclass(frozen=True)
+class ScoredAmongNew:
+    """By the scores of all new words; even odds where a closed model can score none of them."""
+
+    scores: Tensor
+    """Shape: [T, A]"""
+    slots: Tensor
+    """Which of the new words each word is; anything where it is none of them. Shape: [T]"""
+
+    def log_prob(self, sharpness: float) -> Tensor:
+        if not self.scores.shape[1]:
+            return self.scores.new_zeros(len(self.scores))
+        scores = sharpness * self.scores.masked_fill(self.scores.isneginf(), 0.0)
+        return scores.gather(1, self.slots[:, None])[:, 0] - scores.logsumexp(1)
+
+
 @dataclass(frozen=True)
 class Segment:
     """Words of a text that follow each other, T of them, as a model scored them: what a cache is shown."""
@@ -76,8 +99,8 @@ class Segment:
     """The same of the rarest of them. Shape: [T]"""
     is_new: Tensor
     """Whether the word was never seen in training. Shape: [T]"""
-    log_among_new: Tensor
-    """log of the probability of the word among all such words, for each `SHARPNESS`. Shape: [T, S]"""
+    among_new: AmongNew
+    """How probable the word is among all such words."""
     words: int
     """The size of the vocabulary."""
     new: int
@@ -117,7 +140,7 @@ def score(
     ids = checked_ids(model, ids)
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))
-    bands = word_bands(model)
+    bands = word_bands(model) if correction is not None else None
     with evaluating(model):
         embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter
@@ -134,7 +157,7 @@ def score(
             prefixes, state = model.read(embeddings, inputs[window], state)
             flat = prefixes.dropped.flatten(0, 1)
             wanted = targets[window].flatten()
-            if correction is not None:
+            if correction is not None and bands is not None:
                 scored = correction(scored_segment(model, embeddings, flat, wanted, bands))
             else:
                 pieces = zip(torch.split(flat, rows), torch.split(wanted, rows), strict=True)
@@ -163,12 +186,22 @@ class Bands(NamedTuple):
 
 
 def word_bands(model: LanguageModel) -> Bands:
-    """The new words of the model's vocabulary, and the rarest of the others."""
+    """The new words of the model's vocabulary, and those of its words that are the rarest of training; if none of these
+    is there, its own rarest."""
     counts = model.vocabulary.counts
-    levels, words = np.unique(counts[counts > 0], return_counts=True)
-    enough = np.cumsum(levels * words) >= RAREST * counts.sum()
-    bands = (counts == 0, (counts > 0) & (counts <= levels[enough.argmax()]) if len(levels) else counts > 0)
+    seen = counts > 0
+    most = _most_of_rarest(model.trained.counts)
+    if seen.any():
+        most = max(most, int(counts[seen].min()))
+    bands = (~seen, seen & (counts <= most))
     return Bands(*(torch.from_numpy(np.flatnonzero(band)).to(model.device) for band in bands))
+
+
+def _most_of_rarest(counts: npt.NDArray[np.int64]) -> int:
+    """How often the most frequent of the rarest words was seen; 0 if none was."""
+    words = np.bincount(counts[counts > 0])
+    enough = np.cumsum(np.arange(len(words)) * words) >= RAREST * counts.sum()
+    return int(enough.argmax()) if len(words) else 0
 
 
 def scored_segment(
@@ -177,9 +210,8 @@ def scored_segment(
     """Targets behind their prefixes, with what else a cache may want to know. Shape: [T, d], [T]"""
     words = len(model.vocabulary)
     rows = max(LOGITS // words, 1)
-    slots = torch.searchsorted(bands.new, targets.contiguous()).clamp(max=max(len(bands.new) - 1, 0))
-    columns, among_new = [], []
-    for some, wanted, slot in zip(*(torch.split(part, rows) for part in (prefixes, targets, slots)), strict=True):
+    columns, of_new = [], []
+    for some, wanted in zip(torch.split(prefixes, rows), torch.split(targets, rows), strict=True):
         scores = model.prefix.softmax.scores(some, embeddings)
         normaliser = scores.logsumexp(1)
         chosen = scores.gather(1, wanted[:, None])[:, 0]
@@ -187,22 +219,15 @@ def scored_segment(
         seen = fixed.index_fill(1, bands.new, -math.inf).logsumexp(1)
         rarest = fixed[:, bands.rarest].logsumexp(1)
         columns.append(torch.stack([chosen - normaliser, normaliser, seen - normaliser, rarest - normaliser]))
-        among_new.append(log_among(fixed[:, bands.new], slot))
+        of_new.append(fixed[:, bands.new])
     log_prob, log_normaliser, log_seen, log_rarest = torch.cat(columns, 1)
     is_new = targets.new_zeros(words, dtype=torch.bool).index_fill_(0, bands.new, True)[targets]
+    slots = torch.searchsorted(bands.new, targets.contiguous()).clamp(max=max(len(bands.new) - 1, 0))
+    among_new = ScoredAmongNew(torch.cat(of_new), slots)
     sums = log_normaliser, log_seen, log_rarest
     sizes = words, len(bands.new), len(bands.rarest)
-    segment = Segment(targets, prefixes, log_prob, *sums, is_new, torch.cat(among_new), *sizes)
+    segment = Segment(targets, prefixes, log_prob, *sums, is_new, among_new, *sizes)
     return spread(segment, 1 - model.uniform) if model.mixes_uniform and model.uniform < 1 else segment
-
-
-def log_among(scores: Tensor, slots: Tensor) -> Tensor:
-    """log of the probability of one of some words that are scored, for each `SHARPNESS`; even odds where a closed model
-    can score none of them. Shape: [T, A], [T] -> [T, S]"""
-    if not scores.shape[1]:
-        return scores.new_zeros(len(scores), len(SHARPNESS))
-    scores = scores.masked_fill(scores.isneginf(), 0.0)
-    return torch.stack([(how * scores).log_softmax(1).gather(1, slots[:, None])[:, 0] for how in SHARPNESS], 1)
 
 
 def spread(segment: Segment, share: float) -> Segment:

@@ -17,7 +17,7 @@ from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.nn.softmax import Mixture
 from groc.report import table
-from groc.scoring import LOGITS, Correction, Scores, Segment, log_among, word_bands
+from groc.scoring import LOGITS, Correction, ScoredAmongNew, Scores, Segment, word_bands
 
 OCCURRENCES = (0, 1, 2, 5, 10)
 """Numbers of earlier occurrences where a row of the report begins."""
@@ -75,20 +75,21 @@ class WordMemory:
                 strict=True,
             )
         ]
-        change, growth, among_new = (torch.cat(column).to(segment.log_prob) for column in zip(*columns, strict=True))
+        change, growth, changed = (torch.cat(column).to(segment.log_prob) for column in zip(*columns, strict=True))
+        slots = self.slot[segment.targets].clamp(max=max(len(self.vectors) - 1, 0))
         return replace(
             segment,
             log_prob=segment.log_prob + (change - growth),
             log_normaliser=segment.log_normaliser + growth,
             log_seen=segment.log_seen - growth,
             log_rarest=segment.log_rarest - growth,
-            log_among_new=among_new,
+            among_new=ScoredAmongNew(changed, slots),
         )
 
     def _read(self, targets: Tensor, states: Tensor, log_normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is added to each target's logit and to the log of the normaliser, and the target among new words.
+        """What is added to each target's logit and to the log of the normaliser, and scores of all new words.
 
-        Shape: [T], [T, d], [T] -> [T], [T], [T, S], in double precision: the sums are over changes of either sign.
+        Shape: [T], [T, d], [T] -> [T], [T], [T, A], in double precision: the sums are over changes of either sign.
         """
         length, words = len(targets), len(self.vectors)
         slots = self.slot[targets][:, None]
@@ -106,12 +107,11 @@ class WordMemory:
         log_probs = (own + self.bias).double() - log_normaliser[:, None]
         changed = log_probs + change
         growth = torch.logaddexp(self._log_others(states, log_probs, log_normaliser), changed.logsumexp(1))
-        among_new = log_among(changed, slots[:, 0].clamp(max=max(words - 1, 0)))
         self.directions += which.T @ directions
         self.counts += which.sum(0)
         self.states += states.sum(0)
         self.read_so_far += length
-        return F.pad(change, (0, 1)).gather(1, slots)[:, 0], growth, among_new
+        return F.pad(change, (0, 1)).gather(1, slots)[:, 0], growth, changed
 
     def _log_others(self, states: Tensor, log_probs: Tensor, log_normaliser: Tensor) -> Tensor:
         """log p of all words that are not new together. Shape: [T, d], [T, A], [T] -> [T]"""

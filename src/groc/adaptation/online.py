@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +24,7 @@ from groc.adaptation.dynamic import Dynamic, Sizes, score_dynamically
 from groc.adaptation.memory import WordMemory
 from groc.errors import GrocError
 from groc.model import LanguageModel
-from groc.scoring import SHARPNESS, Correction, Scores, score
+from groc.scoring import Correction, Scores, score
 
 KINDS = ("unigram", "local", "unbounded")
 USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 1.0}
@@ -115,7 +114,7 @@ class Online:
     has its share of new words however many different ones it has, and has them where rare words stand. None: each as
     probable as the model says."""
     sharpness: float | None = None
-    """How much the model's scores count in telling new words apart, one of `SHARPNESS`. None: a usual value."""
+    """How much the model's scores tell new words apart: 0 is even odds, 1 as they are. None: a usual value."""
     caches: tuple[CacheSettings, ...] = ()
     memory: bool = False
     """Whether new words are remembered with the contexts in which they were read."""
@@ -125,31 +124,29 @@ class Online:
             raise GrocError(
                 f"The share that is spread evenly lies between 0 and 1, both excluded, not at {self.uniform:g}."
             )
-        if self.novelty is not None and not 0 < self.novelty < math.inf:
-            raise GrocError(f"New words weigh a number above 0 times as much as the rarest, not {self.novelty:g}.")
         if self.novelty is not None and self.uniform is not None:
-            raise GrocError("New words get a share of even odds or a weight by the rarest words: not both.")
-        if self.sharpness is not None and self.sharpness not in SHARPNESS:
-            allowed = ", ".join(f"{value:g}" for value in SHARPNESS)
-            raise GrocError(f"The sharpness of new words is one of {allowed}, not {self.sharpness:g}.")
+            raise GrocError("New words get a share of even odds or a weight: leave out --uniform or --new-words.")
+        self.weighing()
         if self.memory and self.dynamic is not None:
             raise GrocError("Word memory needs vectors that stay as they are: leave out --memory or --dynamic.")
 
-    @property
-    def usual_sharpness(self) -> float:
-        return USUAL_SHARPNESS if self.sharpness is None else self.sharpness
+    def weighing(self) -> NewWords | None:
+        """What weighs new words, if they are weighed."""
+        if self.novelty is None:
+            return None
+        return NewWords(self.novelty, USUAL_SHARPNESS if self.sharpness is None else self.sharpness)
 
     def spread_by(self, model: LanguageModel) -> float:
-        """What a closed model spreads evenly: nothing where new words have a weight."""
-        if self.novelty is not None:
+        """What a closed model spreads evenly: nothing where new words have a weight, unless no count says which are."""
+        if self.novelty is not None and model.vocabulary.counts.any():
             return 0.0
         return 1 - model.uniform if self.uniform is None else self.uniform
 
     def correction(self) -> Correction | None:
         """The weight of new words and fresh caches for a text, one behind the other."""
         corrections: list[Correction] = []
-        if self.novelty is not None:
-            corrections.append(NewWords(self.novelty, self.usual_sharpness))
+        if (weighing := self.weighing()) is not None:
+            corrections.append(weighing)
         corrections += [cache.build() for cache in self.caches]
         return Chain(*corrections) if corrections else None
 
@@ -189,7 +186,10 @@ class Online:
     def of(cls, facts: Mapping[str, Any], uniform: float | None = None) -> Online:
         """From what a record says of it."""
         if "novelty" not in facts:
-            raise GrocError("The record is of an earlier version, which weighed new words otherwise: evaluate anew.")
+            raise GrocError(
+                "A record is of an earlier version, which weighed new words otherwise: take it out of the folder of "
+                "results, and its rows are evaluated again."
+            )
         dynamic = facts["dynamic"] and {key: value for key, value in facts["dynamic"].items() if key != "measured"}
         return cls(
             uniform,
@@ -206,7 +206,7 @@ class Online:
         return {
             "caches": [cache.facts() for cache in self.caches],
             "novelty": self.novelty,
-            "sharpness": None if self.novelty is None else self.usual_sharpness,
+            "sharpness": weighing.sharpness if (weighing := self.weighing()) else None,
             "dynamic": dynamic,
             "memory": self.memory,
         }
@@ -216,7 +216,7 @@ class Online:
         facts = self.facts(measured)
         parts = [_described(f"{cache.pop('kind')} cache", cache) for cache in facts["caches"]]
         if self.novelty is not None:
-            parts.append(f"new words (weight {self.novelty:g}, sharpness {self.usual_sharpness:g})")
+            parts.append(f"new words (weight {self.novelty:g}, sharpness {facts['sharpness']:g})")
         if facts["memory"]:
             parts.append("word memory")
         if facts["dynamic"]:

@@ -21,7 +21,7 @@ from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import perplexity
-from groc.scoring import SHARPNESS, Correction, Segment, spread, word_bands
+from groc.scoring import Correction, Segment, spread, word_bands
 
 NEW = "new words"
 """What tables call the choice of what new words get."""
@@ -40,7 +40,7 @@ class Grids:
     log_odds: tuple[float, ...] = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0)
     """Of a cache that joins the softmax against the model's words, in the mean: what alpha is then depends on both."""
     novelty: tuple[float, ...] = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-    sharpness: tuple[float, ...] = SHARPNESS
+    sharpness: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
     uniform: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3)
     rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
     measured_rates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -93,7 +93,7 @@ def tune(
     if online.dynamic is not None and None in (online.dynamic.rate, online.dynamic.decay):
         best, tables["dynamic"] = _tune_dynamic(model, ids, online, sizes, grids, quiet)
         online = replace(online, dynamic=best)
-    segments = _recorded(model, ids, online, sizes, quiet)
+    segments = _recorded(model, ids, online, sizes, grids, quiet)
     with torch.inference_mode(), full_float32():
         whole = _whole(segments)
         stages = _stages(model, online, grids, segments, whole, quiet)
@@ -118,7 +118,7 @@ def _tune_dynamic(
     progress = Progress("tuning dynamic evaluation", len(tried), shown=not quiet)
     for number, dynamic in enumerate(tried):
         try:
-            loss = -float(replace(online, dynamic=dynamic).read(model, ids, None, sizes).log_prob.mean())
+            loss = -float(replace(online, dynamic=dynamic).read(model, ids, online.weighing(), sizes).log_prob.mean())
         except GrocError:  # it went astray
             loss = float("inf")
         rows.append({"rate": dynamic.rate, "decay": dynamic.decay, "loss": loss, "perplexity": perplexity(loss)})
@@ -128,14 +128,27 @@ def _tune_dynamic(
     return best, rows
 
 
+@dataclass(frozen=True)
+class _TriedAmongNew:
+    """Words among all new words, at each sharpness that is tried: the scores of all new words would not fit."""
+
+    log_probs: dict[float, Tensor]
+
+    def log_prob(self, sharpness: float) -> Tensor:
+        return self.log_probs[sharpness]
+
+
 def _recorded(
-    model: LanguageModel, ids: npt.ArrayLike, online: Online, sizes: Sizes | None, quiet: bool
+    model: LanguageModel, ids: npt.ArrayLike, online: Online, sizes: Sizes | None, grids: Grids, quiet: bool
 ) -> list[Segment]:
     """What the model says of the text, in the pieces in which it was read."""
     segments: list[Segment] = []
 
+    degrees = _degrees(model, online, grids)
+
     def keep(segment: Segment) -> Tensor:
-        segments.append(segment)
+        among_new = _TriedAmongNew({degree: segment.among_new.log_prob(degree) for degree in degrees})
+        segments.append(replace(segment, among_new=among_new))
         return segment.log_prob
 
     ids = np.asarray(ids)
@@ -153,9 +166,14 @@ def _chooses_for_new_words(model: LanguageModel, online: Online) -> bool:
 
 def _whole(segments: Sequence[Segment]) -> Segment:
     """All segments as one, without the states."""
-    names = ("targets", "log_prob", "log_normaliser", "log_seen", "log_rarest", "is_new", "log_among_new")
+    names = ("targets", "log_prob", "log_normaliser", "log_seen", "log_rarest", "is_new")
     columns: dict[str, Any] = {name: torch.cat([getattr(segment, name) for segment in segments]) for name in names}
-    return replace(segments[0], prefixes=segments[0].prefixes[:0], **columns)
+    first = segments[0].among_new
+    assert isinstance(first, _TriedAmongNew)
+    among_new = _TriedAmongNew(
+        {degree: torch.cat([segment.among_new.log_prob(degree) for segment in segments]) for degree in first.log_probs}
+    )
+    return replace(segments[0], prefixes=segments[0].prefixes[:0], among_new=among_new, **columns)
 
 
 def _stages(
@@ -173,14 +191,17 @@ def _stages(
 def _new_word_choices(model: LanguageModel, online: Online, grids: Grids, whole: Segment) -> Iterator[_Choice]:
     """What new words get: a weight, or of a closed model a share of even odds."""
     if online.uniform is None:
-        # What a closed model says of new words is the same of all of them: there is nothing to sharpen.
-        degrees = [0.0] if model.mixes_uniform else _open(online.sharpness, grids.sharpness)
-        for novelty, sharpness in product(_open(online.novelty, grids.novelty), degrees):
+        for novelty, sharpness in product(_open(online.novelty, grids.novelty), _degrees(model, online, grids)):
             settings = {"novelty": novelty, "sharpness": sharpness}
             yield _Choice(settings, settings, _on(whole, NewWords(novelty, sharpness)))
     if model.mixes_uniform and online.novelty is None:
         for share in _open(online.uniform, grids.uniform):
             yield _Choice({"uniform": share}, {"uniform": share}, _on(whole, partial(_evenly, share=share)))
+
+
+def _degrees(model: LanguageModel, online: Online, grids: Grids) -> Sequence[float]:
+    """The sharpnesses that are tried. What a closed model says of new words is the same of all: nothing to sharpen."""
+    return [0.0] if model.mixes_uniform else _open(online.sharpness, grids.sharpness)
 
 
 def _evenly(segment: Segment, share: float) -> Tensor:
@@ -233,32 +254,49 @@ def _best(
     if not stages:
         return [], []
     progress = Progress("tuning", len(stages[0]), shown=not quiet)
+    tried: Tried = {}
     ends = []
-    for first in stages[0]:
-        ends.append(_descended(log_prob, stages, first))
+    for first in range(len(stages[0])):
+        ends.append(_descended(log_prob, stages, first, tried))
         progress(len(ends))
     progress.close()
-    return min(ends, key=lambda end: min(float(row["loss"]) for row in end[1][0]))
+    taken = min(ends, key=lambda end: min(tried[0, _others(end, 0)]))
+    rows = [
+        [
+            choice.values | {"loss": loss, "perplexity": perplexity(loss)}
+            for choice, loss in zip(stage, tried[place, _others(taken, place)], strict=True)
+        ]
+        for place, stage in enumerate(stages)
+    ]
+    return [stage[number] for stage, number in zip(stages, taken, strict=True)], rows
 
 
-def _descended(
-    log_prob: Tensor, stages: Sequence[Sequence[_Choice]], first: _Choice
-) -> tuple[Sequence[_Choice], list[list[Row]]]:
-    taken = [first, *(stage[0] for stage in stages[1:])]
-    rows: list[list[Row]] = [[] for _ in stages]
+Tried = dict[tuple[int, tuple[int, ...]], list[float]]
+"""The losses of all choices at a place, by the place and what is taken at the others (-1 at the place itself)."""
+
+
+def _others(taken: tuple[int, ...], place: int) -> tuple[int, ...]:
+    return (*taken[:place], -1, *taken[place + 1 :])
+
+
+def _descended(log_prob: Tensor, stages: Sequence[Sequence[_Choice]], first: int, tried: Tried) -> tuple[int, ...]:
+    """Which choice is taken at each place in the end, from this one at the first on."""
+    taken = (first, *[0] * (len(stages) - 1))
     for _ in range(ROUNDS):
-        before = list(taken)
+        before = taken
         for place, stage in reversed(list(enumerate(stages))):
-            start = _applied(log_prob, taken[:place])
-            losses = [-float(_applied(choice.apply(start), taken[place + 1 :]).double().mean()) for choice in stage]
-            taken[place] = stage[min(range(len(stage)), key=losses.__getitem__)]
-            rows[place] = [
-                choice.values | {"loss": loss, "perplexity": perplexity(loss)}
-                for choice, loss in zip(stage, losses, strict=True)
-            ]
+            others = _others(taken, place)
+            if (place, others) not in tried:
+                chosen = [some[number] for some, number in zip(stages, taken, strict=True)]
+                start = _applied(log_prob, chosen[:place])
+                tried[place, others] = [
+                    -float(_applied(choice.apply(start), chosen[place + 1 :]).double().mean()) for choice in stage
+                ]
+            losses = tried[place, others]
+            taken = (*taken[:place], min(range(len(stage)), key=losses.__getitem__), *taken[place + 1 :])
         if taken == before:
             break
-    return taken, rows
+    return taken
 
 
 def _applied(log_prob: Tensor, choices: Sequence[_Choice]) -> Tensor:

@@ -16,6 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         of_dynamic = (options.rate, options.decay, options.every, options.prefix_only or None, options.gradients)
         if not options.dynamic and any(value is not None for value in of_dynamic):
             parser.error("--rate, --decay, --every, --prefix-only and --gradients belong to --dynamic: add it")
+        if options.sharpness is not None and options.new_words is None and options.tune is None:
+            parser.error("--sharpness belongs to --new-words: add it")
         evaluate(
             options.model,
             options.corpus,
@@ -103,7 +105,8 @@ def _caches(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--sharpness",
         type=float,
-        help="how much the model's scores tell new words apart with --new-words: 0, 0.1, 0.2 (default), 0.3, 0.5 or 1",
+        help="how much the model's scores tell new words apart with --new-words: from 0, even odds, to 1, as they are "
+        "(default: 0.2)",
     )
     group.add_argument("--memory", action="store_true", help="remember the contexts of words never seen in training")
     group.add_argument(

@@ -52,6 +52,8 @@ class Contestant:
     valid_perplexity: float
     home: Domain
     away: Domain
+    away_at_best: float
+    """The perplexity away, had what new words weigh been chosen to suit that very text."""
 
 
 @dataclass(frozen=True)

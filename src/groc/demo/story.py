@@ -49,6 +49,7 @@ def comparison(figures: Figures) -> str:
             row("training (seconds)", lambda model: f"{model.training_seconds:.0f}"),
             *rows("perplexity at home (usage examples)", lambda model: model.home),
             *rows("perplexity away (docstrings, no training)", lambda model: model.away),
+            row("- had new words the best weight for them", lambda model: f"{model.away_at_best:,.1f}"),
         ],
     )
 
@@ -98,8 +99,9 @@ def conclusion(figures: Figures) -> str:
             f"{groc.away.unseen_loss:.2f} nats on each and the tied model {tied.away.unseen_loss:.2f}, where even odds "
             f"among all words would lose {even:.2f}: GroC does {'better' if groc.away.unseen_loss < even else 'worse'} "
             "than even odds on them.",
-            "Both expect a new word where they expect one of the rarest. Which one it is GroC judges by its forms; the "
-            "tied model has even odds.",
+            "Both expect a new word where they expect one of the rarest, and as often. Which one it is GroC judges by "
+            "its forms; the tied model has even odds. Had what new words weigh been chosen to suit the docstrings, "
+            f"{verdict(groc.away_at_best, tied.away_at_best)}.",
         ]
     if figures.newcomers:
         ahead = sum(newcomer.groc.probability > newcomer.tied.probability for newcomer in figures.newcomers)

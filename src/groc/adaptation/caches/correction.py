@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from groc.errors import GrocError
-from groc.scoring import SHARPNESS, Correction, Segment
+from groc.scoring import Correction, Segment
 
 LARGEST_THETA = 1e6
 """The likeness of states is a sum of thousands of numbers at most, so that nothing overflows."""
@@ -109,7 +109,7 @@ class Joined:
 
 class NewWords:
     """Gives all words never seen in training `weight` times the probability of the rarest ones that were seen, and
-    shares it out among them by the model's scores times `sharpness`, one of `SHARPNESS`.
+    shares it out among them by the model's scores times `sharpness`.
 
     So new words are expected where the model expects rare ones, as Good (1953) and Turing estimate them: their weight
     is then about 1. What a model makes of the words' forms tells them apart, but less than its scores say, which were
@@ -119,18 +119,19 @@ class NewWords:
     def __init__(self, weight: float, sharpness: float) -> None:
         if not 0 < weight < math.inf:
             raise GrocError(f"The weight of new words is a number above 0 (1: as the rarest words), not {weight:g}.")
-        if sharpness not in SHARPNESS:
-            allowed = ", ".join(f"{value:g}" for value in SHARPNESS)
-            raise GrocError(f"The sharpness of new words is one of {allowed}, not {sharpness:g}.")
+        if not 0 <= sharpness < math.inf:
+            raise GrocError(
+                f"The sharpness of new words is 0 (even odds) or more (1: as the model scores them), not {sharpness:g}."
+            )
         self.log_weight = math.log(weight)
-        self.place = SHARPNESS.index(sharpness)
+        self.sharpness = sharpness
 
     def __call__(self, segment: Segment) -> Tensor:
         if segment.new in (0, segment.words):  # nothing to weigh against each other
             return segment.log_prob
         log_odds = self.log_weight + segment.log_rarest - segment.log_seen
         log_seen = -F.softplus(log_odds)
-        new = log_odds + log_seen + segment.log_among_new[:, self.place]
+        new = log_odds + log_seen + segment.among_new.log_prob(self.sharpness)
         return torch.where(segment.is_new, new, segment.log_prob - segment.log_seen + log_seen)
 
 

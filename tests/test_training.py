@@ -51,7 +51,13 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "sparse adaptive": ("adaptive", "cnn", {"training.full_updates": 0.5, "training.schedule": "cosine"}),
     "convolutional": ("convolutional", "cnn", {"training.random_unroll": True}),
-    "a sample of the words": ("groc", "ngrams", {"training.sample": 12, "forms.surface_dropout": 0.3}),
+    "a sample of the words": (
+        "groc",
+        "ngrams",
+        {
+            "training.sample": 12, "forms.surface_dropout": 0.3, "output.count_bias": True, "surface.familiar": True,
+        },
+    ),
     "deep residual": ("deep-residual", "cnn", {"training.clip": 0.0}),
 }  # fmt: skip
 

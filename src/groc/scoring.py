@@ -67,17 +67,17 @@ class AmongNew(Protocol):
 
 @dataclass(frozen=True)
 class ScoredAmongNew:
-    """By the scores of all new words; even odds where a closed model can score none of them."""
+    """By the scores of all new words."""
 
     scores: Tensor
-    """Shape: [T, A]"""
+    """All the same in a closed model, which knows nothing of new words. Shape: [T, A]"""
     slots: Tensor
     """Which of the new words each word is; anything where it is none of them. Shape: [T]"""
 
     def log_prob(self, sharpness: float) -> Tensor:
         if not self.scores.shape[1]:
             return self.scores.new_zeros(len(self.scores))
-        scores = sharpness * self.scores.masked_fill(self.scores.isneginf(), 0.0)
+        scores = sharpness * self.scores
         return scores.gather(1, self.slots[:, None])[:, 0] - scores.logsumexp(1)
 
 
@@ -219,7 +219,7 @@ def scored_segment(
         seen = fixed.index_fill(1, bands.new, -math.inf).logsumexp(1)
         rarest = fixed[:, bands.rarest].logsumexp(1)
         columns.append(torch.stack([chosen - normaliser, normaliser, seen - normaliser, rarest - normaliser]))
-        of_new.append(fixed[:, bands.new])
+        of_new.append(fixed[:, bands.new] if model.is_open else fixed.new_zeros(len(some), len(bands.new)))
     log_prob, log_normaliser, log_seen, log_rarest = torch.cat(columns, 1)
     is_new = targets.new_zeros(words, dtype=torch.bool).index_fill_(0, bands.new, True)[targets]
     slots = torch.searchsorted(bands.new, targets.contiguous()).clamp(max=max(len(bands.new) - 1, 0))

@@ -179,8 +179,6 @@ def load(
         lexicon, warning = _lexicon_of_training(config, None if packed else document.get("lexicon"))
     if stored is not None and lexicon is not None:
         lexicon = Stored(stored, lexicon)
-    if config.output.kind == "groc" and "output.frequency" not in weights:
-        config = config.replace({"output.count_bias": False})  # earlier versions took the setting for closed models'
     random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
     with torch.inference_mode(False):  # weights that can be trained, whoever loads them
         model = build(config, vocabulary, lexicon, calibrate=False)

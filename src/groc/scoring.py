@@ -140,7 +140,7 @@ def score(
     ids = checked_ids(model, ids)
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))
-    bands = word_bands(model) if correction is not None else None
+    bands = word_bands(model)
     with evaluating(model):
         embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter
@@ -157,7 +157,7 @@ def score(
             prefixes, state = model.read(embeddings, inputs[window], state)
             flat = prefixes.dropped.flatten(0, 1)
             wanted = targets[window].flatten()
-            if correction is not None and bands is not None:
+            if correction is not None:
                 scored = correction(scored_segment(model, embeddings, flat, wanted, bands))
             else:
                 pieces = zip(torch.split(flat, rows), torch.split(wanted, rows), strict=True)
@@ -187,12 +187,12 @@ class Bands(NamedTuple):
 
 def word_bands(model: LanguageModel) -> Bands:
     """The new words of the model's vocabulary, and those of its words that are the rarest of training; if none of these
-    is there, its own rarest."""
+    is there, its own rarest. Where no word is new there is nothing to weigh by the rarest: none."""
     counts = model.vocabulary.counts
     seen = counts > 0
-    most = _most_of_rarest(model.trained.counts)
-    if seen.any():
-        most = max(most, int(counts[seen].min()))
+    most = 0
+    if seen.any() and not seen.all():
+        most = max(_most_of_rarest(model.trained.counts), int(counts[seen].min()))
     bands = (~seen, seen & (counts <= most))
     return Bands(*(torch.from_numpy(np.flatnonzero(band)).to(model.device) for band in bands))
 
@@ -216,7 +216,7 @@ def scored_segment(
         normaliser = scores.logsumexp(1)
         chosen = scores.gather(1, wanted[:, None])[:, 0]
         fixed = scores.detach()  # a gradient is wanted of the chosen alone
-        seen = fixed.index_fill(1, bands.new, -math.inf).logsumexp(1)
+        seen = fixed.index_fill(1, bands.new, -math.inf).logsumexp(1) if len(bands.new) else normaliser.detach()
         rarest = fixed[:, bands.rarest].logsumexp(1)
         columns.append(torch.stack([chosen - normaliser, normaliser, seen - normaliser, rarest - normaliser]))
         of_new.append(fixed[:, bands.new] if model.is_open else fixed.new_zeros(len(some), len(bands.new)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from groc import checkpoint
 from groc.adaptation.online import Online
-from groc.adaptation.tuning import tune
+from groc.adaptation.tuning import NEW, tune
 from groc.commands.evaluate import choose_vocabulary
 from groc.commands.train import run
 from groc.compute import Group, choose
@@ -27,7 +27,6 @@ from groc.lexicon.locate import find_folder
 from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.recipe import load_recipe
-from groc.report import summarise
 from groc.scoring import Scores
 
 RECIPE = "tiny"
@@ -96,7 +95,7 @@ def compare(folder: Path, started: float) -> Figures:
             valid_perplexity=loaded.facts["valid_perplexity"],
             home=Domain.of(_read(model, home, variant)),
             away=Domain.of(_read(model, away, variant)),
-            away_at_best=_best(model, away),
+            away_at_best=_perplexity_at_best(model, away),
         )
     # Both models were left in the docstrings' vocabulary.
     chosen = newcomers.choose(away, models[GROC].trained, models[GROC].compiler, NEW_WORDS)
@@ -141,11 +140,10 @@ def _read(model: LanguageModel, text: Text, name: str) -> Scores:
     return scores
 
 
-def _best(model: LanguageModel, text: Text) -> float:
-    """The perplexity of the text that the model read last, with the best weight of new words for it."""
-    ids = text.ids(model.vocabulary)
-    perplexity: float = summarise(tune(model, ids, Online()).online.score(model, ids))["perplexity"]
-    return perplexity
+def _perplexity_at_best(model: LanguageModel, text: Text) -> float:
+    """Of the text that the model read last, with the best weight of new words for it."""
+    tried = tune(model, text.ids(model.vocabulary), Online()).tables[NEW]
+    return min(float(row["perplexity"]) for row in tried)
 
 
 def _draw(figures: Figures, path: Path) -> Path | None:

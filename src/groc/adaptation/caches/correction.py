@@ -111,9 +111,9 @@ class NewWords:
     """Gives all words never seen in training `weight` times the probability of the rarest ones that were seen, and
     shares it out among them by the model's scores times `sharpness`.
 
-    So new words are expected where the model expects rare ones, as Good (1953) and Turing estimate them: their weight
-    is then about 1. What a model makes of the words' forms tells them apart, but less than its scores say, which were
-    never held to account for a new word. In a chain it comes first: it is about the model's own probabilities.
+    So new words are expected where the model expects rare ones, as Good (1953) and Turing estimate them. What a model
+    makes of the words' forms tells them apart, but less than its scores say, which were never held to account for a new
+    word. In a chain it comes first: it is about the model's own probabilities.
     """
 
     def __init__(self, weight: float, sharpness: float) -> None:

@@ -18,7 +18,7 @@ from groc.kept import KeptVectors
 from groc.lexicon import Chain, Glossary
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings, WordVectors
-from groc.nn.input import AdaptiveInput, PreparedForms, WordTable
+from groc.nn.input import AdaptiveInput, PreparedForms, WordTable, has_words
 from groc.nn.output import Grounded
 from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
@@ -178,7 +178,7 @@ class LanguageModel(nn.Module):
     @property
     def is_open(self) -> bool:
         """Whether no parameter belongs to a word."""
-        return not any(isinstance(module, WordTable) for module in self.modules())
+        return not has_words(self)
 
     @property
     def composes(self) -> bool:

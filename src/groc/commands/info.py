@@ -15,7 +15,7 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Empty
 from groc.model import LanguageModel
-from groc.nn.input import WordTable
+from groc.nn.input import has_words
 from groc.recipe import load_recipe, variant_names
 from groc.report import table, to_json
 from groc.vocabulary import END, Vocabulary
@@ -49,7 +49,7 @@ def _sizes(model: LanguageModel, words_are_known: bool = True) -> dict[str, Any]
         "parameters": model.parameter_count() if all_known else None,
         "vocabulary_parameters": model.vocabulary_parameter_count() if all_known else None,
         "parts": {
-            name: None if _has_words(part) and not words_are_known else _size(part) for name, part in parts.items()
+            name: None if has_words(part) and not words_are_known else _size(part) for name, part in parts.items()
         },
         "vocabulary": len(model.trained) if words_are_known else None,
         "open": model.is_open,
@@ -58,10 +58,6 @@ def _sizes(model: LanguageModel, words_are_known: bool = True) -> dict[str, Any]
 
 def _size(part: nn.Module) -> int:
     return sum(parameter.numel() for parameter in part.parameters())
-
-
-def _has_words(part: nn.Module) -> bool:
-    return any(isinstance(module, WordTable) for module in part.modules())
 
 
 def _for_a_person(summary: dict[str, Any]) -> str:

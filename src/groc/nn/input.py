@@ -122,6 +122,11 @@ class WordTable(nn.Module):
         self.weight = nn.Parameter(torch.cat([self.weight, fresh]))
 
 
+def has_words(part: nn.Module) -> bool:
+    """Whether any parameter of a part belongs to a word."""
+    return any(isinstance(module, WordTable) for module in part.modules())
+
+
 class AdaptiveInput(nn.Module):
     """Adaptive embedding: words in bands of falling frequency, each band with a quarter of the dimensions of the one
     before it, projected to d. The result is scaled by sqrt(d). Shared with the output, and so is its dropout."""

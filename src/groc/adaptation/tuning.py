@@ -254,46 +254,50 @@ def _best(
     if not stages:
         return [], []
     progress = Progress("tuning", len(stages[0]), shown=not quiet)
-    tried: Tried = {}
+    losses = _Losses(log_prob, stages)
     ends = []
     for first in range(len(stages[0])):
-        ends.append(_descended(log_prob, stages, first, tried))
+        ends.append(_descended(losses, first))
         progress(len(ends))
     progress.close()
-    taken = min(ends, key=lambda end: min(tried[0, _others(end, 0)]))
+    taken = min(ends, key=lambda end: min(losses(end, 0)))
     rows = [
         [
             choice.values | {"loss": loss, "perplexity": perplexity(loss)}
-            for choice, loss in zip(stage, tried[place, _others(taken, place)], strict=True)
+            for choice, loss in zip(stage, losses(taken, place), strict=True)
         ]
         for place, stage in enumerate(stages)
     ]
     return [stage[number] for stage, number in zip(stages, taken, strict=True)], rows
 
 
-Tried = dict[tuple[int, tuple[int, ...]], list[float]]
-"""The losses of all choices at a place, by the place and what is taken at the others (-1 at the place itself)."""
+class _Losses:
+    """Of all choices at a place, with what is taken at the others; tried once each."""
+
+    def __init__(self, log_prob: Tensor, stages: Sequence[Sequence[_Choice]]) -> None:
+        self.log_prob, self.stages = log_prob, stages
+        self.tried: dict[tuple[int, ...], list[float]] = {}
+
+    def __call__(self, taken: tuple[int, ...], place: int) -> list[float]:
+        key = (*taken[:place], -1, *taken[place + 1 :])
+        if key not in self.tried:
+            chosen = [stage[number] for stage, number in zip(self.stages, taken, strict=True)]
+            start = _applied(self.log_prob, chosen[:place])
+            self.tried[key] = [
+                -float(_applied(choice.apply(start), chosen[place + 1 :]).double().mean())
+                for choice in self.stages[place]
+            ]
+        return self.tried[key]
 
 
-def _others(taken: tuple[int, ...], place: int) -> tuple[int, ...]:
-    return (*taken[:place], -1, *taken[place + 1 :])
-
-
-def _descended(log_prob: Tensor, stages: Sequence[Sequence[_Choice]], first: int, tried: Tried) -> tuple[int, ...]:
+def _descended(losses: _Losses, first: int) -> tuple[int, ...]:
     """Which choice is taken at each place in the end, from this one at the first on."""
-    taken = (first, *[0] * (len(stages) - 1))
+    taken = (first, *[0] * (len(losses.stages) - 1))
     for _ in range(ROUNDS):
         before = taken
-        for place, stage in reversed(list(enumerate(stages))):
-            others = _others(taken, place)
-            if (place, others) not in tried:
-                chosen = [some[number] for some, number in zip(stages, taken, strict=True)]
-                start = _applied(log_prob, chosen[:place])
-                tried[place, others] = [
-                    -float(_applied(choice.apply(start), chosen[place + 1 :]).double().mean()) for choice in stage
-                ]
-            losses = tried[place, others]
-            taken = (*taken[:place], min(range(len(stage)), key=losses.__getitem__), *taken[place + 1 :])
+        for place in reversed(range(len(taken))):
+            found = losses(taken, place)
+            taken = (*taken[:place], found.index(min(found)), *taken[place + 1 :])
         if taken == before:
             break
     return taken

@@ -272,7 +272,7 @@ class TestScores:
 
 
 @open_and_closed
-@given(ids=texts, weight=st.floats(0.01, 30), sharpness=st.floats(0, 2))
+@given(ids=texts, weight=st.floats(0.01, 30), sharpness=st.floats(0, 1))
 def test_new_words_are_expected_as_the_rarest_are(kind: str, ids: list[int], weight: float, sharpness: float) -> None:
     model = model_of(kind)
     with torch.no_grad():

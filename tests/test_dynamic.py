@@ -12,7 +12,7 @@ from conftest import KINDS, NEW_WORDS, TERMS, TRAIN_WORDS, tiny_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groc.adaptation.caches import Interpolated, LocalCache
+from groc.adaptation.caches import Interpolated, LocalCache, NewWords
 from groc.adaptation.dynamic import SMALLEST, Dynamic, Learner, Sizes, gradient_sizes, score_dynamically
 from groc.errors import GrocError
 from groc.lexicon import Glossary
@@ -212,9 +212,16 @@ def test_what_makes_no_sense_is_refused(values: dict[str, float], reason: str) -
         Dynamic(**values)  # type: ignore[arg-type]
 
 
-def test_a_rate_that_leads_astray_is_named() -> None:
+@pytest.mark.parametrize(
+    ("kind", "weighing"), [("groc", None), ("groc", NewWords(1.0, 0.0)), ("tied", NewWords(1.0, 0.0))]
+)
+def test_a_rate_that_leads_astray_is_named(kind: str, weighing: NewWords | None) -> None:
+    """Whether figures end as no number or as absurd ones that are still finite."""
+    model = model_of(kind)
+    if weighing is not None:
+        model.uniform = 1.0  # even odds would hide it
     with pytest.raises(GrocError, match=r"astray at rate 1e\+30"):
-        score_dynamically(model_of("groc"), repeated(5), Dynamic(1e30, 0.0, 5))
+        score_dynamically(model, repeated(5), Dynamic(1e30, 0.0, 5), correction=weighing)
 
 
 def test_no_words_have_no_scores() -> None:

@@ -158,7 +158,7 @@ class TestTuning:
         found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=500, joined=joined),)))
         rows = found.tables[f"1 {cache}"]
         assert len(rows) == (2 if joined else 3) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
-        assert len(found.tables[NEW]) == 6  # of a closed model three weights and three shares
+        assert len(found.tables[NEW]) == (6 if kind == "tied" else 7)  # three weights, and shares or sharpnesses
         best = loss(model, valid, found.online)
         for table in (rows, found.tables[NEW]):
             assert min(row["loss"] for row in table) == pytest.approx(best, abs=1e-5)
@@ -183,7 +183,7 @@ class TestTuning:
         bases: list[dict[str, Any]] = [
             {"novelty": novelty, "sharpness": how} for novelty, how in product(GRIDS.novelty, GRIDS.sharpness)
         ]
-        bases += [{"uniform": share} for share in GRIDS.uniform] if kind == "tied" else []
+        bases += [{"uniform": share} for share in GRIDS.uniform] if kind == "tied" else [{}]
         for base, share, theta in product(bases, GRIDS.shares, GRIDS.thetas):
             other = Online(**base, caches=(CacheSettings("local", share=share, theta=theta, size=40),))
             assert loss(model, valid, other) >= best - 1e-6
@@ -399,6 +399,8 @@ class TestCommand:
             ("--uniform 1", 1, "evenly"),
             ("--uniform 0.1 --new-words 1", 1, "leave out"),
             ("--sharpness 0.5", 2, "belongs to --new-words"),
+            ("--new-words 1 --sharpness 1e30", 1, "between 0"),
+            ("--uniform 0.1", 1, "leave out --uniform"),
             ("--dynamic --rate -1", 1, "rate"),
             ("--cache local --tune nowhere", 1, "nowhere"),
             ("--lambda 0.5", 2, "write --cache before it"),

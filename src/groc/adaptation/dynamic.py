@@ -19,6 +19,7 @@ from groc.errors import GrocError
 from groc.graphs import launcher
 from groc.model import LanguageModel, evaluating
 from groc.nn.prefix import State, detach, overwrite
+from groc.report import perplexity
 from groc.scoring import Bands, Correction, Scores, Segment, checked_ids, scored_segment, spread, word_bands
 
 STREAMS = 20
@@ -86,7 +87,8 @@ def score_dynamically(
         log_probs.append(correction(segment) if correction is not None else segment.log_prob)
         progress(min(start + dynamic.every, len(ids)))
     log_prob = torch.cat(log_probs).double().cpu().numpy()
-    if np.isnan(log_prob).any():
+    scored = log_prob[~np.isneginf(log_prob)]  # what a closed model cannot score is no fault of learning
+    if len(scored) and not math.isfinite(perplexity(-scored.mean())):
         raise GrocError(f"Dynamic evaluation went astray at rate {reader.dynamic.rate:g}: choose a smaller one.")
     return Scores(model.vocabulary, ids, log_prob)
 

@@ -189,7 +189,10 @@ def _stages(
 
 
 def _new_word_choices(model: LanguageModel, online: Online, grids: Grids, whole: Segment) -> Iterator[_Choice]:
-    """What new words get: a weight, or of a closed model a share of even odds."""
+    """What new words get: what an open model gives them, a weight, or of a closed model a share of even odds."""
+    if model.is_open and online.novelty is None:
+        nothing = {"novelty": None, "sharpness": None}
+        yield _Choice(dict(nothing), nothing, lambda log_prob: log_prob)
     if online.uniform is None:
         for novelty, sharpness in product(_open(online.novelty, grids.novelty), _degrees(model, online, grids)):
             settings = {"novelty": novelty, "sharpness": sharpness}

@@ -59,6 +59,8 @@ def evaluate(
     online = Online(uniform, dynamic, novelty, sharpness, settings, memory)
     loaded = checkpoint.load(run, choose(Compute(device=device)).device)
     model, text = loaded.model, text_of(corpus, split)
+    if uniform is not None and model.is_open:
+        raise GrocError("An open model scores every word, and has no even odds to give: leave out --uniform.")
     if glossary is not None:
         model.add_words(Glossary.read(glossary))
     if without:

@@ -119,9 +119,10 @@ class NewWords:
     def __init__(self, weight: float, sharpness: float) -> None:
         if not 0 < weight < math.inf:
             raise GrocError(f"The weight of new words is a number above 0 (1: as the rarest words), not {weight:g}.")
-        if not 0 <= sharpness < math.inf:
+        if not 0 <= sharpness <= 1:
             raise GrocError(
-                f"The sharpness of new words is 0 (even odds) or more (1: as the model scores them), not {sharpness:g}."
+                "The sharpness of new words lies between 0 (even odds) and 1 (as the model scores them), not at "
+                f"{sharpness:g}."
             )
         self.log_weight = math.log(weight)
         self.sharpness = sharpness

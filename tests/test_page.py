@@ -513,7 +513,10 @@ def test_two_runs_side_by_side(visit: Visit, address: str) -> None:
     for run in ("groc", "tied"):
         expect(visit.words(run)).to_have_count(7)
         expect(visit.words(run).first).to_be_visible()
-    left, right = (visit.words(run).first.bounding_box() or {} for run in ("groc", "tied"))
+    visit.page.wait_for_load_state("networkidle")  # words are drawn anew when the other run has answered
+    left, right = (
+        visit.words(run).first.evaluate("word => word.getBoundingClientRect().toJSON()") for run in ("groc", "tied")
+    )
     assert left["y"] == right["y"]
     assert left["x"] < right["x"]
     expected = {run: scores(address, TEXT, run=run) for run in ("groc", "tied")}

@@ -154,6 +154,15 @@ def test_settings_are_chosen_on_dev_and_never_mixed(tmp_path: Path, recorder: Re
     assert (row["seeds"], row["test"]) == ([1, 2], 86.5)  # as good on dev, and with more seeds
 
 
+def test_settings_that_a_model_makes_no_use_of_do_not_tell_its_runs_apart(tmp_path: Path, recorder: Recorder) -> None:
+    recorder("penn/tied", 80.0, 85.0, 1, output__kind="tied", surface__buckets=100, forms__lower=True, output__depth=1)
+    recorder("penn/tied", 81.0, 87.0, 2, output__kind="tied", surface__buckets=200, output__depth=2)
+    assert row_of("main", tmp_path, dataset="penn", model="tied")["seeds"] == [1, 2]
+    recorder("penn/groc", 70.0, 71.0, 1, output__kind="groc", surface__buckets=100)
+    recorder("penn/groc", 70.1, 71.0, 2, output__kind="groc", surface__buckets=200)
+    assert row_of("main", tmp_path, dataset="penn", model="groc")["seeds"] == [1]
+
+
 @given(
     st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3]), st.integers(1, 3), st.floats(50, 100)), min_size=1),
     st.randoms(use_true_random=False),

@@ -20,7 +20,9 @@ from groc.vocabulary import Vocabulary
 
 USES_CHARACTERS = ("groc", "convolutional")
 USES_LEXICON = ("groc",)
-"""The kinds of output embedding that look at the words' characters, and at what a lexicon says of them."""
+USES_NETWORK = ("groc", "deep-residual")
+"""The kinds of output embedding that look at the words' characters, at what a lexicon says of them, and that have a
+network behind the words' vectors."""
 
 
 def build(

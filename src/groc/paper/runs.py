@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from groc.building import USES_CHARACTERS, USES_LEXICON, USES_NETWORK
 from groc.config import Config, flatten
 from groc.errors import GrocError
 from groc.results import extras
@@ -113,11 +114,22 @@ class Job:
 
 def identity(settings: Mapping[str, Any]) -> str:
     """The same for two runs that differ in seed and machine alone. Settings at their defaults do not count, so that new
-    ones change no name."""
-    usual = Config().flat()
-    kept = {key: v for key, v in settings.items() if not key.startswith(NOT_SETTINGS) and v != usual.get(key)}
-    kept["forms.lexicon"] = Path(settings["forms.lexicon"]).name
+    ones change no name, nor do those that this kind of model makes no use of."""
+    usual = {**Config().flat(), "forms.lexicon": None}
+    without = (*NOT_SETTINGS, *_unused(settings["output.kind"]))
+    settings = {**settings, "forms.lexicon": Path(settings["forms.lexicon"]).name}
+    kept = {key: v for key, v in settings.items() if not key.startswith(without) and v != usual.get(key)}
     return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()[:8]
+
+
+def _unused(kind: str) -> Iterator[str]:
+    """How settings begin that an output embedding makes no use of."""
+    if kind not in USES_CHARACTERS:
+        yield "surface."
+    if kind not in USES_LEXICON:
+        yield "forms."
+    if kind not in USES_NETWORK:
+        yield from ("output.depth", "output.activation")
 
 
 def best(runs: Iterable[Run]) -> list[Run]:

@@ -24,6 +24,7 @@ import groc
 from groc import checkpoint
 from groc.cli import main
 from groc.corpus import Corpus
+from groc.recipe import recipe_names
 from groc.scoring import score
 
 Run = Callable[..., tuple[int, str, str]]
@@ -144,12 +145,24 @@ class TestEval:
         assert summary["tokens"] == len(text)
         _, out, _ = run("eval", trained["groc"], corpus_folder, "--vocabulary", "train")
         assert f"{summary['read_as_unk']:,} tokens" in out
+        assert "--vocabulary union" in out
 
     def test_over_a_given_list(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
         words = tmp_path / "words.txt"
         words.write_text("<unk>\ndog\nzebra\n", encoding="utf-8")
         _, out, _ = run("eval", trained["groc"], corpus_folder, "--vocabulary", words, "--json")
         assert json.loads(out)["vocabulary"] == 4
+
+    def test_a_list_may_lack_what_a_glossary_has(self, run: Run, trained: dict[str, Path], tmp_path: Path) -> None:
+        words, terms = tmp_path / "words.txt", tmp_path / "terms.tsv"
+        text = tmp_path / "text.txt"
+        text.write_text("the zebra sleeps\n")
+        words.write_text("the\nsleeps\n")
+        terms.write_text("zebra\ta striped animal\thorse\n")
+        arguments = ["eval", trained["groc"], text, "--vocabulary", words]
+        fails(run, arguments, "lacks 1 of the words .*'zebra'", watched=[tmp_path])
+        summary = json.loads(run(*arguments, "--glossary", terms, "--json")[1])
+        assert (summary["vocabulary"], summary["read_as_unk"]) == (4, 0)
 
     def test_one_file_is_a_text_too(self, run: Run, trained: dict[str, Path], tmp_path: Path) -> None:
         path = tmp_path / "text.txt"
@@ -221,6 +234,15 @@ class TestRecords:
         assert list(evaluations) == [f"{corpus_folder.name}/test, union vocabulary"]
         (recorded,) = evaluations.values()
         assert recorded["perplexity"] == json.loads(out)["perplexity"]
+
+    def test_new_words_of_a_closed_model(
+        self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path
+    ) -> None:
+        folder = shutil.copytree(trained["tied"], tmp_path / "run")
+        _, out, _ = run("eval", folder, corpus_folder, "--new-words", "1.5", "--record", "--json")
+        assert json.loads(out)["sharpness"] is None
+        (name,) = json.loads((folder / "result.json").read_text())["evaluations"]
+        assert name.endswith(", new words 1.5")
 
     def test_no_record_to_add_to(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
         folder = shutil.copytree(trained["groc"], tmp_path / "run")
@@ -439,7 +461,8 @@ class TestBadVocabulary:
             (b"two words\n<unk>\n", "white space"),
             (b"d\xff\n", "UTF-8"),
             (b"dog\tx\n", "is not a count"),
-            (b"dog\n", "no <unk>"),
+            (b"", "holds no word"),
+            (b"dog\n", r"lacks \d+ of the words of .*test.txt, .* no <unk>: \d+ of \d+ tokens .* --vocabulary union"),
         ],
     )
     def test_eval(
@@ -537,9 +560,14 @@ class TestBadSettings:
         assert not (tmp_path / "run").exists()
 
     def test_an_unknown_recipe(self, run: Run, tmp_path: Path) -> None:
-        for command in ("train", "info"):
-            fails(run, [command, "pen"], "no recipe 'pen'. Did you mean 'penn'", watched=[tmp_path])
+        fails(run, ["train", "pen"], "no recipe 'pen'. Did you mean 'penn'", watched=[tmp_path])
         fails(run, ["train", tmp_path / "mine.toml"], r"mine\.toml cannot be read", watched=[tmp_path])
+
+    def test_neither_a_recipe_nor_a_run(self, run: Run, tmp_path: Path) -> None:
+        said = fails(run, ["info", "pen"], "'pen' is neither a recipe nor a run. Did you mean 'penn'", watched=[])
+        assert all(name in said for name in (*recipe_names(), ".toml", "groc train"))
+        for nothing in (tmp_path, tmp_path / "nothing"):
+            fails(run, ["info", nothing], "is neither a recipe nor a run. Recipes are", watched=[tmp_path])
 
     @pytest.mark.usefixtures("no_wordnet")
     def test_no_wordnet(self, run: Run, corpus_folder: Path, tmp_path: Path) -> None:

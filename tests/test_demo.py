@@ -224,7 +224,14 @@ def test_conclusion_is_true_in_both_directions() -> None:
     assert "GroC does worse than even odds" in bad
     assert "to suit the docstrings, GroC's perplexity is 40% lower" in good
     assert "to suit the docstrings, the tied model's perplexity is 40% lower" in bad
-    assert "Of the 1 new words above, 1 are more probable under GroC" in good
+    assert "Of the 1 new words above, 1 are more probable under GroC than under the tied model, by what each" in good
+
+
+def test_it_is_said_which_figures_weigh_new_words() -> None:
+    figures = _figures(_contestant(100, 300, unseen=8.0), _contestant(110, 500, unseen=14.0))
+    said = "In the table all new words together are as probable as the rarest"
+    assert said in _flat(setting(figures))
+    assert said not in _flat(setting(dataclasses.replace(figures, newcomers=[])))
 
 
 def test_conclusion_says_nothing_of_new_words_where_there_are_none() -> None:

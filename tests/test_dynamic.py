@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def step_by_step(model: LanguageModel, ids: list[int], dynamic: Dynamic, sizes: 
         for name, parameter in learner.named_parameters()
         if name.startswith("prefix.") or not dynamic.prefix_only
     }
-    state, last, result = learner.prefix.start(1), model.vocabulary.end, []
+    state, last, result, lengths = learner.prefix.start(1), model.vocabulary.end, [], []
     for first in range(0, len(ids), dynamic.every):
         piece = ids[first : first + dynamic.every]
         embeddings = learner.embed()
@@ -58,14 +59,20 @@ def step_by_step(model: LanguageModel, ids: list[int], dynamic: Dynamic, sizes: 
         # Even odds, which a closed model mixes in, teach it nothing, nor do words that it cannot score.
         own = learner.prefix.softmax.scores(prefixes.dropped[:, 0], embeddings).log_softmax(1)[range(len(piece)), piece]
         loss = -own.masked_fill(own.isneginf(), 0.0).mean()
-        gradients = torch.autograd.grad(loss, list(learning.values()), allow_unused=True)
-        for (name, parameter), gradient in zip(learning.items(), gradients, strict=True):
-            if gradient is None:
-                continue
+        found = torch.autograd.grad(loss, list(learning.values()), allow_unused=True)
+        steps = {
+            name: gradient if sizes is None else gradient / (sizes[name] + SMALLEST)
+            for name, gradient in zip(learning, found, strict=True)
+            if gradient is not None
+        }
+        if length := math.sqrt(sum(float(step.double().square().sum()) for step in steps.values())):
+            lengths.append(length)
+        shortened = min(1.0, statistics.geometric_mean(lengths) / length) if length else 1.0
+        for name, step in steps.items():
+            parameter = learning[name]
             size = torch.ones_like(parameter) if sizes is None else sizes[name]
             back = (dynamic.decay * size).clamp(max=1)
-            step = gradient if sizes is None else gradient / (size + SMALLEST)
-            parameter.data = parameter.data + back * (start[name] - parameter.data) - dynamic.rate * step
+            parameter.data = parameter.data + back * (start[name] - parameter.data) - dynamic.rate * shortened * step
         state, last = detach(state), piece[-1]
     return result
 
@@ -143,17 +150,24 @@ def test_without_steps_scores_are_the_static_ones_and_caches_come_on_top(kind: s
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_a_full_way_back_leaves_the_last_step_alone() -> None:
+def test_a_full_way_back_leaves_the_last_step_alone_which_is_no_longer_than_usual() -> None:
     model = model_of("groc")
     learner = Learner(model, prefix_only=False)
     bands = word_bands(model)
     trained = dict(model.named_parameters())
-    for _ in range(3):
+    lengths = []
+    for strange in (1.0, 0.5, 100.0, 1.0):
         learner.learn(torch.tensor([[1], [2]]), torch.tensor([[2], [3]]), model.prefix.start(1), bands)
+        for _, gradient in learner.gradients():
+            gradient *= strange
         before = {name: gradient.clone() for name, gradient in learner.gradients()}
+        lengths.append(math.sqrt(sum(float(gradient.square().sum()) for gradient in before.values())))
+        scale = min(1.0, statistics.geometric_mean(lengths) / lengths[-1])
+        assert (scale < 1) == (strange == 100)
         learner.step(Dynamic(0.1, 1.0), trained, None)
         for name, gradient in before.items():
-            torch.testing.assert_close(learner.parameters[name].data, trained[name] - 0.1 * gradient)
+            expected = trained[name] - 0.1 * scale * gradient
+            torch.testing.assert_close(learner.parameters[name].data, expected)
 
 
 @open_and_closed

@@ -18,7 +18,7 @@ from conftest import tiny_config, tiny_model
 from groc import checkpoint
 from groc.adaptation.caches import Chain, Interpolated, Joined, LocalCache, NewWords, UnboundedCache, Unigram
 from groc.adaptation.dynamic import Dynamic, score_dynamically
-from groc.adaptation.online import CacheSettings, Online
+from groc.adaptation.online import USUAL_SHARPNESS, CacheSettings, Online, describe
 from groc.adaptation.tuning import NEW, Grids, Tuned, _best, _Choice, tune
 from groc.building import build
 from groc.cli import main
@@ -94,7 +94,7 @@ class TestOnline:
         model = make("groc")
         ids = valid.ids(model.vocabulary)
         np.testing.assert_array_equal(Online().score(model, ids).log_prob, score(model, ids).log_prob)
-        assert Online().describe() == ""
+        assert describe(Online().facts()) == ""
 
     def test_scores_twice_alike(self, make: Callable[[str], LanguageModel], valid: Text) -> None:
         model, online = make("groc"), Online(caches=(CacheSettings("unigram"), CacheSettings("unbounded")))
@@ -113,7 +113,7 @@ class TestOnline:
         assert facts["caches"] == [{"kind": "local", "lambda": 0.966, "theta": 0.25, "size": 10_000}]
         assert (facts["novelty"], facts["sharpness"]) == (0.8, 0.2)
         assert facts["dynamic"]["rate"] == 0.2
-        text = online.describe()
+        text = describe(facts)
         assert all(
             part in text
             for part in (
@@ -124,6 +124,7 @@ class TestOnline:
                 "rate 0.2",
             )
         )
+        assert "new words (weight 0.8), dynamic" in describe({**facts, "sharpness": None})
 
     @pytest.mark.parametrize(
         ("wrong", "reason"),
@@ -172,6 +173,21 @@ class TestTuning:
             values = {key: value for key, value in row.items() if key not in ("loss", "perplexity")}
             other = replace(found.online, **{"uniform": None, "novelty": None, **values})
             assert loss(model, valid, other) == pytest.approx(row["loss"], abs=1e-5)
+            assert ("sharpness" in values) == (kind == "groc")  # in a closed model new words share evenly
+
+    @open_and_closed
+    @pytest.mark.parametrize("weight", [None, 2.0])
+    def test_a_text_without_new_words_does_not_tell_what_they_should_get(
+        self, kind: str, weight: float | None, make: Callable[[str], LanguageModel], valid: Text
+    ) -> None:
+        """Though it is likeliest where they get nothing."""
+        model = make(kind)
+        old = Text("old", ("the", "dog", "<eos>"), np.array([0, 1, 2] * 20, np.int32))
+        found = tuned(model, old, Online(novelty=weight))
+        assert NEW not in found.tables
+        assert found.online.sharpness in (None, 0.0 if kind == "tied" else USUAL_SHARPNESS)
+        usual = loss(model, valid, Online(novelty=weight))
+        assert loss(model, valid, found.online) == pytest.approx(usual, abs=1e-6)
 
     @open_and_closed
     def test_with_one_cache_nothing_of_the_grid_is_better(
@@ -342,7 +358,8 @@ class TestCommand:
             {"kind": "unigram", "lambda": 0.8},
             {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30},
         ]
-        assert (summary["novelty"], summary["sharpness"], summary["uniform_mixed_in"]) == (3.5, 0.5, 0)
+        assert (summary["novelty"], summary["uniform_mixed_in"]) == (3.5, 0)
+        assert summary["sharpness"] == (0.5 if kind == "groc" else None)  # new words of a closed model share evenly
         model, text = checkpoint.load(runs[kind]).model, Corpus(corpus_folder).text("test")
         model.set_vocabulary(model.trained.union(text.types))
         caches = (CacheSettings("unigram", share=0.8), CacheSettings("local", share=0.7, theta=0.2, size=30))
@@ -388,6 +405,44 @@ class TestCommand:
         second = capsys.readouterr().out.splitlines()[1]
         assert second.startswith("with local cache (lambda ")
         assert second.endswith("valid.txt")
+
+    def test_a_person_is_told_of_a_sharpness_only_where_there_is_one(
+        self, runs: dict[str, str], corpus_folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for kind, told in (("groc", "weight 1.5, sharpness 0.2"), ("tied", "weight 1.5")):
+            assert main(["eval", runs[kind], str(corpus_folder), "--new-words", "1.5", "--device", "cpu"]) == 0
+            assert capsys.readouterr().out.splitlines()[1] == f"with new words ({told})"
+
+    @pytest.mark.parametrize(
+        ("kind", "options", "usual"),
+        [
+            ("groc", "", "each is as probable as the model says"),
+            ("tied", "", "1% of the probability is spread evenly"),
+            ("groc", "--new-words 2", "sharpness is 0.2"),
+            ("groc", "--new-words 2 --sharpness 0.5", None),
+            ("tied", "--new-words 2", None),
+            ("tied", "--uniform 0.1", None),
+            ("groc", "--vocabulary train", None),  # no word is new where the model reads either
+        ],
+    )
+    def test_where_nothing_can_be_tuned_for_new_words_it_is_said(
+        self,
+        runs: dict[str, str],
+        corpus_folder: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        kind: str,
+        options: str,
+        usual: str | None,
+    ) -> None:
+        (tmp_path / "old.txt").write_text("the dog runs\n")
+        capsys.readouterr()
+        for text, expected in ((tmp_path / "old.txt", usual), (corpus_folder, None)):
+            command = ["eval", runs[kind], str(corpus_folder), "--device", "cpu", "--tune", str(text)]
+            assert main([*command, *options.split()]) == 0
+            said = [line for line in capsys.readouterr().err.splitlines() if "cannot be tuned" in line]
+            assert len(said) == (expected is not None)
+            assert all("old.txt" in line and str(expected) in line for line in said)
 
     @pytest.mark.parametrize(
         ("options", "status", "reason"),

@@ -76,6 +76,8 @@ class TestFiles:
         ("content", "reason"),
         [
             (b"dog\ncat\ndog\n", "'dog' stands twice"),
+            (b"", "holds no word"),
+            (b"\n\r\n", "holds no word"),
             (b"dog\n\ncat\n", "empty"),
             (b"dog\n \ncat\n", "white space"),
             (b"two words\n", "white space"),

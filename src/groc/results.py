@@ -99,12 +99,14 @@ def extras(summary: dict[str, Any]) -> tuple[str, ...]:
     another weight of new words, less told of them, a part of its lexicon, a part of the text. Nothing in older records.
     """
     share, novelty, counted = summary.get("coverage", 1.0), summary.get("novelty"), summary.get("new_words_as")
+    sharpness = summary.get("sharpness")
+    sharp = "" if sharpness is None else f" at {sharpness:g}"  # new words of a closed model share evenly
     without, first = summary.get("without", ()), summary.get("first")
     return (
         *(str(cache["kind"]) for cache in summary.get("caches", ())),
         *(["memory"] if summary.get("memory") else []),
         *(["dynamic"] if summary.get("dynamic") else []),
-        *([f"new words {novelty:g} at {summary['sharpness']:g}"] if novelty is not None else []),
+        *([f"new words {novelty:g}{sharp}"] if novelty is not None else []),
         *([f"new words as {counted:,g}"] if counted is not None else []),  # in older records
         *([f"without {'both' if len(without) > 1 else without[0]}"] if without else []),
         *([f"coverage {share:g}"] if share != 1 else []),

@@ -54,14 +54,16 @@ class Vocabulary:
         """One word a line, optionally with a tab and its training count; `<eos>` is added if it is missing."""
         words, counts = [], []
         try:
-            lines = path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
+            text = path.read_bytes().decode("utf-8-sig")
         except OSError as error:
             raise GrocError(f"The vocabulary {path} cannot be read ({error.strerror}): check the path.") from None
         except UnicodeDecodeError as error:
             raise GrocError(
                 f"{path} is not UTF-8 text (byte {error.start}): convert it, for example with iconv."
             ) from None
-        for number, line in enumerate(lines, 1):
+        if not text.strip("\r\n"):
+            raise GrocError(f"{path} holds no word: write a list with one word a line.")
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
             word, tab, count = line.removesuffix("\r").partition("\t")
             if not word:
                 raise GrocError(f"{path}, line {number} is empty where a word belongs: remove the line.")

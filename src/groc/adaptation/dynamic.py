@@ -72,7 +72,8 @@ def score_dynamically(
     """Score every word of a text in one stream; the words scored so far have changed the weights.
 
     With `sizes` (see `gradient_sizes`) parameters of small gradients take larger steps, and those of large gradients
-    are drawn back faster. It is a copy of the model that learns: the model itself is not touched.
+    are drawn back faster. No step is longer than usual: where the text is strange, gradients are large, and long steps
+    make the next ones larger still. It is a copy of the model that learns: the model itself is not touched.
     """
     ids = checked_ids(model, ids)
     if not len(ids):
@@ -170,6 +171,8 @@ class Learner:
             for name, parameter in self.model.named_parameters()
             if not prefix_only or name.startswith("prefix.")
         }
+        self.lengths = torch.zeros(2, device=model.device)
+        """Of all gradients so far: the sum of the logs of their lengths, and how many they were."""
 
     def learn(self, inputs: Tensor, targets: Tensor, state: State, bands: Bands) -> tuple[Segment, State]:
         """Read and score a piece of a text, and take its gradients. Shape: [T, B], [T, B]"""
@@ -198,13 +201,22 @@ class Learner:
         """Move along the gradients, and some way back to the trained weights."""
         assert dynamic.rate is not None
         assert dynamic.decay is not None
-        for name, gradient in self.gradients():
+        gradients = dict(self.gradients())
+        if sizes is not None:
+            gradients = {name: gradient / (sizes[name] + SMALLEST) for name, gradient in gradients.items()}
+        rate = dynamic.rate * self._shortened(list(gradients.values()))
+        for name, gradient in gradients.items():
             parameter = self.parameters[name]
-            back: Tensor | float = dynamic.decay
-            if sizes is not None:
-                back = (dynamic.decay * sizes[name]).clamp(max=1.0)
-                gradient = gradient / (sizes[name] + SMALLEST)
-            parameter.add_(back * (trained[name] - parameter) - dynamic.rate * gradient)
+            back = dynamic.decay if sizes is None else (dynamic.decay * sizes[name]).clamp(max=1.0)
+            parameter.add_(back * (trained[name] - parameter) - rate * gradient)
+
+    def _shortened(self, gradients: list[Tensor]) -> Tensor:
+        """By how much these have to be scaled so that they are no longer than the (geometric) mean so far."""
+        length = nn.utils.get_total_norm(gradients)
+        some = length > 0  # a piece of words without rows teaches nothing, and says nothing of what is usual
+        self.lengths += torch.stack([torch.where(some, length.log(), 0.0), some])
+        usual = (self.lengths[0] / self.lengths[1]).exp()
+        return torch.where(some, (usual / length).clamp(max=1.0), 1.0)
 
 
 @contextmanager

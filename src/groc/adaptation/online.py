@@ -211,17 +211,21 @@ class Online:
             "memory": self.memory,
         }
 
-    def describe(self, measured: bool = False) -> str:
-        """The same for a person; empty if nothing helps."""
-        facts = self.facts(measured)
-        parts = [_described(f"{cache.pop('kind')} cache", cache) for cache in facts["caches"]]
-        if self.novelty is not None:
-            parts.append(f"new words (weight {self.novelty:g}, sharpness {facts['sharpness']:g})")
-        if facts["memory"]:
-            parts.append("word memory")
-        if facts["dynamic"]:
-            parts.append(_described("dynamic evaluation", facts["dynamic"]))
-        return ", ".join(parts)
+
+def describe(facts: Mapping[str, Any]) -> str:
+    """What a record says of it for a person; empty if nothing helps."""
+    parts = [
+        _described(f"{cache['kind']} cache", {key: value for key, value in cache.items() if key != "kind"})
+        for cache in facts["caches"]
+    ]
+    if facts["novelty"] is not None:
+        sharpness = {} if facts["sharpness"] is None else {"sharpness": facts["sharpness"]}
+        parts.append(_described("new words", {"weight": facts["novelty"], **sharpness}))
+    if facts["memory"]:
+        parts.append("word memory")
+    if facts["dynamic"]:
+        parts.append(_described("dynamic evaluation", facts["dynamic"]))
+    return ", ".join(parts)
 
 
 @contextmanager

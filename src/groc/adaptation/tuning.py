@@ -15,7 +15,7 @@ from torch import Tensor
 
 from groc.adaptation.caches import NewWords, Weights
 from groc.adaptation.dynamic import Dynamic, Sizes
-from groc.adaptation.online import CacheSettings, Online, spreading
+from groc.adaptation.online import USUAL_SHARPNESS, CacheSettings, Online, spreading
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.model import LanguageModel
@@ -89,6 +89,8 @@ def tune(
     if not len(np.asarray(ids)):
         raise GrocError("A text without words is nothing to tune on: give one that has some.")
     grids = grids or Grids()
+    if model.vocabulary.counts[np.asarray(ids)].all():  # no word is new: nothing tells what such words should get
+        grids = replace(grids, novelty=(), sharpness=(USUAL_SHARPNESS,), uniform=(1 - model.uniform,))
     tables: dict[str, list[Row]] = {}
     if online.dynamic is not None and None in (online.dynamic.rate, online.dynamic.decay):
         best, tables["dynamic"] = _tune_dynamic(model, ids, online, sizes, grids, quiet)
@@ -196,7 +198,8 @@ def _new_word_choices(model: LanguageModel, online: Online, grids: Grids, whole:
     if online.uniform is None:
         for novelty, sharpness in product(_open(online.novelty, grids.novelty), _degrees(model, online, grids)):
             settings = {"novelty": novelty, "sharpness": sharpness}
-            yield _Choice(settings, settings, _on(whole, NewWords(novelty, sharpness)))
+            values = settings if model.is_open else {"novelty": novelty}
+            yield _Choice(values, settings, _on(whole, NewWords(novelty, sharpness)))
     if model.mixes_uniform and online.novelty is None:
         for share in _open(online.uniform, grids.uniform):
             yield _Choice({"uniform": share}, {"uniform": share}, _on(whole, partial(_evenly, share=share)))

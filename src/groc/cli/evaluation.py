@@ -105,8 +105,8 @@ def _caches(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--sharpness",
         type=float,
-        help="how much the model's scores tell new words apart with --new-words: from 0, even odds, to 1, as they are "
-        "(default: 0.2)",
+        help="how much an open model's scores tell new words apart with --new-words: from 0, even odds, to 1, as they "
+        "are (default: 0.2)",
     )
     group.add_argument("--memory", action="store_true", help="remember the contexts of words never seen in training")
     group.add_argument(

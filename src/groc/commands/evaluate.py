@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from groc import checkpoint
 from groc.adaptation.dynamic import Dynamic, Sizes, gradient_sizes
 from groc.adaptation.memory import by_occurrence
 from groc.adaptation.memory import describe as describe_occurrences
-from groc.adaptation.online import CacheSettings, Online
+from groc.adaptation.online import USUAL_SHARPNESS, CacheSettings, Online
+from groc.adaptation.online import describe as describe_online
 from groc.adaptation.telling import telling_less
+from groc.adaptation.tuning import NEW
 from groc.adaptation.tuning import tune as tune_online
 from groc.compute import choose
 from groc.config import Compute
@@ -26,7 +29,7 @@ from groc.progress import Progress
 from groc.report import describe, summarise, to_json
 from groc.results import RESULT, add_evaluation
 from groc.text import is_visible
-from groc.vocabulary import Vocabulary
+from groc.vocabulary import UNKNOWN, Vocabulary
 
 PROTOCOL = "strict: one stream, state carried, every token"
 
@@ -66,12 +69,19 @@ def evaluate(
     if without:
         model = telling_less(model, without)
     sizes = measure(model, gradients, dynamic) if gradients is not None and dynamic is not None else None
-    tables, tuned_on = {}, ""
+    tables, tuned_on, untuned = {}, "", ""
     if tune is not None:
         valid = text_of(tune, "valid")
         tuned = tune_online(model, valid.ids(set_words(model, valid, vocabulary)), online, sizes=sizes)
+        untuned = "" if NEW in tuned.tables else _usual_for_new_words(model, online)
         online, tables, tuned_on = tuned.online, tuned.tables, valid.name
     words = set_words(model, text, vocabulary)
+    if untuned and not words.counts.all():
+        print(
+            f"No word of {tuned_on} counts as new to the model, so what new words get cannot be tuned there: "
+            f"{untuned}, as usual.",
+            file=sys.stderr,
+        )
     ids = text.ids(words)[:first]
     progress = Progress(f"scoring {text.name}", len(ids))
     scores = online.score(model, ids, sizes=sizes, progress=progress)
@@ -101,7 +111,7 @@ def evaluate(
         print(to_json(summary))
         return
     print(f"{run} on {text.name}")
-    if helped := online.describe(sizes is not None):
+    if helped := describe_online(summary):
         print(f"with {helped}" + (f"; tuned on {tuned_on}" if tuned_on else ""))
     print(describe(summary))
     if memory:
@@ -112,7 +122,8 @@ def evaluate(
         share = summary["read_as_unk"] / len(ids)
         print(
             f"\n{summary['read_as_unk']:,} tokens ({share:.1%}) are not in the vocabulary: they "
-            "were read and scored as <unk>, so this perplexity is no match for one over more words."
+            "were read and scored as <unk>, so this perplexity is no match for one over more words "
+            "(--vocabulary union has them all)."
         )
     if summary["invisible"]:
         print(
@@ -128,7 +139,20 @@ def evaluate(
 
 def circumstances_of(model: LanguageModel, online: Online, measured: bool = False) -> dict[str, Any]:
     """With what a model read a text, for its record."""
-    return {"uniform_mixed_in": online.spread_by(model) if model.mixes_uniform else 0.0, **online.facts(measured)}
+    evenly = {} if model.is_open else {"sharpness": None}  # so new words of a closed model share
+    uniform = online.spread_by(model) if model.mixes_uniform else 0.0
+    return {"uniform_mixed_in": uniform, **online.facts(measured), **evenly}
+
+
+def _usual_for_new_words(model: LanguageModel, given: Online) -> str:
+    """What new words get where it is not all given and cannot be tuned; empty where it is given."""
+    if given.novelty is not None:
+        return f"their sharpness is {USUAL_SHARPNESS:g}" if model.is_open and given.sharpness is None else ""
+    if given.uniform is not None:
+        return ""
+    if model.is_open:
+        return "each is as probable as the model says"
+    return f"{100 * given.spread_by(model):g}% of the probability is spread evenly over all words"
 
 
 def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
@@ -154,6 +178,13 @@ def measure(model: LanguageModel, corpus: str, dynamic: Dynamic) -> Sizes:
 def set_words(model: LanguageModel, text: Text, wanted: str) -> Vocabulary:
     """Let the model choose among the words that are wanted for a text, and those that it was taught."""
     words = choose_vocabulary(model.trained, text, wanted).union(model.taught)
+    is_list = wanted not in ("train", "union")
+    if is_list and UNKNOWN not in words and (lacking := [word for word in text.types if word not in words]):
+        raise GrocError(
+            f"{wanted} lacks {len(lacking):,} of the words of {text.name}, such as {lacking[0]!r}, and has no "
+            f"{UNKNOWN}: {text.outside(words):,} of {len(text):,} tokens cannot be scored. Add the words to the list, "
+            "or choose --vocabulary union, the words of training and of the text."
+        )
     if words is not model.vocabulary:
         model.set_vocabulary(words)
     return words

@@ -10,13 +10,13 @@ from torch import nn
 
 from groc import checkpoint
 from groc.building import build
-from groc.config import Config
+from groc.config import Config, nearest_hint
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Empty
 from groc.model import LanguageModel
 from groc.nn.input import has_words
-from groc.recipe import load_recipe, variant_names
+from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import table, to_json
 from groc.vocabulary import END, Vocabulary
 
@@ -31,6 +31,11 @@ def info(target: str, variant: str | None, assignments: Sequence[str], corpus: s
         loaded = checkpoint.load(target, lexicon=Empty())
         summary = {**_sizes(loaded.model), "facts": loaded.facts, "config": loaded.config.to_dict()}
     else:
+        if not target.endswith(".toml") and target not in (names := recipe_names()):
+            raise GrocError(
+                f"{target!r} is neither a recipe nor a run.{nearest_hint(target, names)} Recipes are "
+                f"{', '.join(names)} and .toml files; a run is a folder that 'groc train' wrote."
+            )
         config = load_recipe(target, variant, assignments)
         corpus = corpus or config.corpus
         vocabulary = Corpus(corpus).vocabulary() if corpus else Vocabulary([END])

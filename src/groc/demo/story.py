@@ -18,11 +18,15 @@ EQUAL = 0.01
 def setting(figures: Figures) -> str:
     """What was trained and tested on what."""
     home, away = figures.groc.home, figures.groc.away
+    of_new = (
+        " In the table all new words together are as probable as the rarest words of training, for both models; the "
+        "list of new words shows what each model says by itself."
+    )
     return textwrap.fill(
         f"Both models were trained on {figures.training_tokens:,} tokens of WordNet's usage examples (only those of "
         f"common words: {figures.training_words:,} words) and read, one stream and every token, {home.tokens:,} tokens "
         f"of other usage examples and {away.tokens:,} tokens of docstrings, with those texts' own words added to the "
-        f"vocabulary ({home.vocabulary:,} and {away.vocabulary:,} words).",
+        f"vocabulary ({home.vocabulary:,} and {away.vocabulary:,} words).{of_new if figures.newcomers else ''}",
         WIDTH,
     )
 
@@ -107,7 +111,7 @@ def conclusion(figures: Figures) -> str:
         ahead = sum(newcomer.groc.probability > newcomer.tied.probability for newcomer in figures.newcomers)
         sentences.append(
             f"Of the {len(figures.newcomers)} new words above, {ahead} are more probable under GroC than under the "
-            "tied model."
+            "tied model, by what each says by itself."
         )
     return textwrap.fill(" ".join(sentences), WIDTH)
 

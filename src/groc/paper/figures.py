@@ -12,8 +12,16 @@ from groc.paper.domains import SOURCE
 from groc.paper.runs import Job, Results, Run, best
 from groc.paper.tables import BIN_NAMES, TABLES
 
-COLOURS = {"tied": "tab:blue", "groc": "tab:orange"}
-"""Of the two models that most figures have; others take what is left."""
+COLOURS = {
+    "tied": "tab:blue",
+    "groc": "tab:orange",
+    "lookup": "tab:gray",
+    "convolutional": "tab:green",
+    "bilinear": "tab:red",
+    "deep-residual": "tab:purple",
+    "adaptive": "tab:brown",
+}
+"""Of the models of the main comparison, the same in all figures; others take what is left."""
 
 
 def draw(name: str, results: Results, path: Path) -> None:
@@ -67,7 +75,8 @@ def _frequency(picture: Any, results: Results) -> None:
         for i, row in enumerate(mine):
             places = [x + 0.8 * (i + 0.5) / len(mine) - 0.4 for x in range(len(BIN_NAMES))]
             gains = [row[name] if row[name] is not None else 0.0 for name in BIN_NAMES]
-            axes.bar(places, gains, 0.8 / len(mine), label=f"{row['model']} ({row['of']})")
+            label = f"{row['model']} ({row['of']})"
+            axes.bar(places, gains, 0.8 / len(mine), color=COLOURS.get(row["model"]), label=label)
         if mine:
             axes.axhline(0, color="#555555", linewidth=1)
         axes.set_xticks(range(len(BIN_NAMES)), BIN_NAMES, fontsize=8)
@@ -81,7 +90,8 @@ def _domains(picture: Any, results: Results) -> None:
     domains = list(dict.fromkeys(row["domain"] for row in rows))
     picture.set_size_inches(10, 1.5 + 0.27 * max(len(domains), 10))
     axes = picture.subplots()
-    for i, (model, colour) in enumerate(COLOURS.items()):
+    for i, model in enumerate(("tied", "groc")):
+        colour = COLOURS[model]
         places = [-place + 0.15 - 0.3 * i for place in range(len(domains))]
         alone, helped = ([found.get((domain, f"{model}{way}")) for domain in domains] for way in ("", "+local"))
         for place, *ends in zip(places, alone, helped, strict=True):

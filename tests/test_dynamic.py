@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import statistics
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groc.adaptation.caches import Interpolated, LocalCache, NewWords
-from groc.adaptation.dynamic import SMALLEST, Dynamic, Learner, Sizes, gradient_sizes, score_dynamically
+from groc.adaptation.dynamic import RECENT, SMALLEST, Dynamic, Learner, Sizes, gradient_sizes, score_dynamically
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -39,6 +38,22 @@ def repeated(times: int = 30) -> list[int]:
     return [UNION.index[word] for word in sentence] * times
 
 
+class UsualLength:
+    """The obvious way: all lengths so far, and a mean that forgets, at its largest."""
+
+    def __init__(self) -> None:
+        self.logs: list[float] = []
+        self.means: list[float] = []
+
+    def shortened(self, length: float) -> float:
+        if not length:
+            return 1.0
+        self.logs.append(math.log(length))
+        number, before = min(len(self.logs), RECENT), self.means[-1] if self.means else 0.0
+        self.means.append(before * (1 - 1 / number) + self.logs[-1] / number)
+        return min(1.0, math.exp(max(self.means)) / length)
+
+
 def step_by_step(model: LanguageModel, ids: list[int], dynamic: Dynamic, sizes: Sizes | None = None) -> list[float]:
     """The obvious way: a copy that is differentiated piece by piece, each weight moved by its formula."""
     assert dynamic.rate is not None
@@ -50,7 +65,7 @@ def step_by_step(model: LanguageModel, ids: list[int], dynamic: Dynamic, sizes: 
         for name, parameter in learner.named_parameters()
         if name.startswith("prefix.") or not dynamic.prefix_only
     }
-    state, last, result, lengths = learner.prefix.start(1), model.vocabulary.end, [], []
+    state, last, result, usual = learner.prefix.start(1), model.vocabulary.end, [], UsualLength()
     for first in range(0, len(ids), dynamic.every):
         piece = ids[first : first + dynamic.every]
         embeddings = learner.embed()
@@ -65,9 +80,8 @@ def step_by_step(model: LanguageModel, ids: list[int], dynamic: Dynamic, sizes: 
             for name, gradient in zip(learning, found, strict=True)
             if gradient is not None
         }
-        if length := math.sqrt(sum(float(step.double().square().sum()) for step in steps.values())):
-            lengths.append(length)
-        shortened = min(1.0, statistics.geometric_mean(lengths) / length) if length else 1.0
+        length = math.sqrt(sum(float(step.double().square().sum()) for step in steps.values()))
+        shortened = usual.shortened(length)
         for name, step in steps.items():
             parameter = learning[name]
             size = torch.ones_like(parameter) if sizes is None else sizes[name]
@@ -153,21 +167,29 @@ def test_without_steps_scores_are_the_static_ones_and_caches_come_on_top(kind: s
 def test_a_full_way_back_leaves_the_last_step_alone_which_is_no_longer_than_usual() -> None:
     model = model_of("groc")
     learner = Learner(model, prefix_only=False)
-    bands = word_bands(model)
+    bands, usual = word_bands(model), UsualLength()
     trained = dict(model.named_parameters())
-    lengths = []
     for strange in (1.0, 0.5, 100.0, 1.0):
         learner.learn(torch.tensor([[1], [2]]), torch.tensor([[2], [3]]), model.prefix.start(1), bands)
         for _, gradient in learner.gradients():
             gradient *= strange
         before = {name: gradient.clone() for name, gradient in learner.gradients()}
-        lengths.append(math.sqrt(sum(float(gradient.square().sum()) for gradient in before.values())))
-        scale = min(1.0, statistics.geometric_mean(lengths) / lengths[-1])
+        scale = usual.shortened(math.sqrt(sum(float(gradient.square().sum()) for gradient in before.values())))
         assert (scale < 1) == (strange == 100)
         learner.step(Dynamic(0.1, 1.0), trained, None)
         for name, gradient in before.items():
             expected = trained[name] - 0.1 * scale * gradient
             torch.testing.assert_close(learner.parameters[name].data, expected)
+
+
+def test_an_easy_passage_does_not_keep_a_model_from_learning_of_the_next() -> None:
+    model, draw = model_of("tied"), np.random.default_rng(1)
+    easy = [UNION.index["dog"]] * 1000
+    new = [int(some) for some in draw.integers(len(VOCABULARY), size=40)] * 6
+    losses = [
+        -score_dynamically(model, [*before, *new], Dynamic(0.5, 0.0, 10)).log_prob[-40:].mean() for before in ([], easy)
+    ]
+    assert losses[1] < losses[0] + 0.5
 
 
 @open_and_closed

@@ -25,6 +25,8 @@ from groc.scoring import Bands, Correction, Scores, Segment, checked_ids, scored
 STREAMS = 20
 STEPS = 500
 """The size of gradients is measured on at most so many pieces of a training text, of so many streams each."""
+RECENT = 50
+"""How long gradients usually are is the mean over so many pieces."""
 SMALLEST = 0.1
 """Added to the sizes of gradients, relative to their mean: what hardly ever has a gradient makes no huge step."""
 
@@ -171,8 +173,7 @@ class Learner:
             for name, parameter in self.model.named_parameters()
             if not prefix_only or name.startswith("prefix.")
         }
-        self.lengths = torch.zeros(2, device=model.device)
-        """Of all gradients so far: the sum of the logs of their lengths, and how many they were."""
+        self.usual = _UsualLength(model.device)
 
     def learn(self, inputs: Tensor, targets: Tensor, state: State, bands: Bands) -> tuple[Segment, State]:
         """Read and score a piece of a text, and take its gradients. Shape: [T, B], [T, B]"""
@@ -204,19 +205,33 @@ class Learner:
         gradients = dict(self.gradients())
         if sizes is not None:
             gradients = {name: gradient / (sizes[name] + SMALLEST) for name, gradient in gradients.items()}
-        rate = dynamic.rate * self._shortened(list(gradients.values()))
+        rate = dynamic.rate * self.usual.shortened(list(gradients.values()))
         for name, gradient in gradients.items():
             parameter = self.parameters[name]
             back = dynamic.decay if sizes is None else (dynamic.decay * sizes[name]).clamp(max=1.0)
             parameter.add_(back * (trained[name] - parameter) - rate * gradient)
 
-    def _shortened(self, gradients: list[Tensor]) -> Tensor:
-        """By how much these have to be scaled so that they are no longer than the (geometric) mean so far."""
+
+class _UsualLength:
+    """How long gradients are: the geometric mean over the last pieces, at its largest so far.
+
+    Where a text is strange gradients are large, and long steps make the next ones larger still; one huge gradient moves
+    a geometric mean little. The largest, since an easy passage must not keep the model from learning of the next one.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.pieces, self.log_mean = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.log_usual = torch.full((), -math.inf, device=device)
+
+    def shortened(self, gradients: list[Tensor]) -> Tensor:
+        """What these are to be multiplied with, so that they are no longer than usual."""
         length = nn.utils.get_total_norm(gradients)
-        some = length > 0  # a piece of words without rows teaches nothing, and says nothing of what is usual
-        self.lengths += torch.stack([torch.where(some, length.log(), 0.0), some])
-        usual = (self.lengths[0] / self.lengths[1]).exp()
-        return torch.where(some, (usual / length).clamp(max=1.0), 1.0)
+        some = length > 0  # words without rows teach nothing, and say nothing of what is usual
+        self.pieces += some
+        change = (length.log() - self.log_mean) / self.pieces.clamp(1, RECENT)
+        self.log_mean += torch.where(some, change, 0.0)
+        self.log_usual.copy_(torch.where(some, torch.maximum(self.log_usual, self.log_mean), self.log_usual))
+        return torch.where(some, (self.log_usual.exp() / length).clamp(max=1.0), 1.0)
 
 
 @contextmanager

@@ -64,6 +64,8 @@ def evaluate(
     model, text = loaded.model, text_of(corpus, split)
     if uniform is not None and model.is_open:
         raise GrocError("An open model scores every word, and has no even odds to give: leave out --uniform.")
+    if sharpness is not None and not model.is_open:
+        raise GrocError("New words of a closed model share their weight evenly: leave out --sharpness.")
     if glossary is not None:
         model.add_words(Glossary.read(glossary))
     if without:

@@ -130,6 +130,12 @@ def _unused(kind: str) -> Iterator[str]:
         yield "forms."
     if kind not in USES_NETWORK:
         yield from ("output.depth", "output.activation")
+    if kind != "groc":
+        yield "output.bias"
+    if kind != "convolutional":
+        yield "output.correction"
+    if kind != "adaptive":
+        yield from ("output.cutoffs", "output.factor")
 
 
 def best(runs: Iterable[Run]) -> list[Run]:

@@ -460,6 +460,7 @@ class TestCommand:
             ("--new-words 1 --sharpness 1e30", 1, "between 0"),
             ("--uniform 0.1", 1, "leave out --uniform"),
             ("--dynamic --rate -1", 1, "rate"),
+            ("--dynamic --every 0", 1, "every 1 or more words"),
             ("--cache local --tune nowhere", 1, "nowhere"),
             ("--lambda 0.5", 2, "write --cache before it"),
             ("--rate 0.5", 2, "belong to --dynamic"),

@@ -82,15 +82,16 @@ def score_dynamically(
         return Scores(model.vocabulary, ids, np.zeros(0))
     reader = _Reader(model, dynamic.filled(sizes is not None), sizes)
     text = torch.from_numpy(np.concatenate([[model.vocabulary.end], ids]).astype(np.int64)).to(model.device)
-    log_probs = []
+    log_probs, own = [], []
     for start in range(0, len(ids), dynamic.every):
         segment = reader.read(text[start : start + dynamic.every + 1])
+        own.append(segment.log_prob)
         if model.mixes_uniform:
             segment = spread(segment, 1 - model.uniform)
         log_probs.append(correction(segment) if correction is not None else segment.log_prob)
         progress(min(start + dynamic.every, len(ids)))
-    log_prob = torch.cat(log_probs).double().cpu().numpy()
-    scored = log_prob[~np.isneginf(log_prob)]  # what a closed model cannot score is no fault of learning
+    log_prob, plain = (torch.cat(some).double().cpu().numpy() for some in (log_probs, own))
+    scored = plain[~np.isneginf(plain)]  # what a closed model cannot score is no fault of learning
     if len(scored) and not math.isfinite(perplexity(-scored.mean())):
         raise GrocError(f"Dynamic evaluation went astray at rate {reader.dynamic.rate:g}: choose a smaller one.")
     return Scores(model.vocabulary, ids, log_prob)

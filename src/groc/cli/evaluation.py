@@ -18,6 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             parser.error("--rate, --decay, --every, --prefix-only and --gradients belong to --dynamic: add it")
         if options.sharpness is not None and options.new_words is None and options.tune is None:
             parser.error("--sharpness belongs to --new-words: add it")
+        every = Dynamic.every if options.every is None else options.every
+        dynamic = Dynamic(options.rate, options.decay, every, options.prefix_only)
         evaluate(
             options.model,
             options.corpus,
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             sharpness=options.sharpness,
             uniform=options.uniform,
             memory=options.memory,
-            dynamic=Dynamic(*of_dynamic[:2], options.every or 20, options.prefix_only) if options.dynamic else None,
+            dynamic=dynamic if options.dynamic else None,
             gradients=options.gradients,
             tune=options.tune,
             without=options.without,

@@ -73,6 +73,7 @@ class Glossary:
         the text is. A term stands for its own spelling alone."""
         words: dict[str, Term] = {}
         spellings: dict[str, str] = {}
+        given: dict[str, str] = {}
         for term in self._terms.values():
             parts = [part for part in SEPARATOR.split(term.word.lower() if lower else term.word) if part]
             word = self.mark.join(parts)
@@ -82,10 +83,10 @@ class Glossary:
                 )
             if word in words:
                 raise GrocError(
-                    f"The terms {words[word].word!r} and {term.word!r} are the same word, {word!r}, to this model: "
+                    f"The terms {given[word]!r} and {term.word!r} are the same word, {word!r}, to this model: "
                     "remove one of them."
                 )
-            words[word] = Term(word, term.definition, term.related)
+            given[word], words[word] = term.word, Term(word, term.definition, term.related)
             # Of a term that was given with the mark in it, the text may have the parts.
             spellings[word] = " ".join(parts) if len(parts) > 1 else word.replace(self.mark, " ")
         return self._with(words, spellings)

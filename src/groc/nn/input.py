@@ -129,7 +129,11 @@ def has_words(part: nn.Module) -> bool:
 
 class AdaptiveInput(nn.Module):
     """Adaptive embedding: words in bands of falling frequency, each band with a quarter of the dimensions of the one
-    before it, projected to d. The result is scaled by sqrt(d). Shared with the output, and so is its dropout."""
+    before it, projected to d. Shared with the output, and so is its dropout.
+
+    The published factor sqrt(d) behind the projections is left out: it would add nothing but the same factor to their
+    rate, since Adam moves a weight by the rate whatever its size.
+    """
 
     def __init__(
         self, words: int, dim: int, cutoffs: Sequence[int], factor: int, scale: float, dropout: SharedDropout
@@ -139,17 +143,16 @@ class AdaptiveInput(nn.Module):
         ends = [*self.cutoffs, words]
         sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
         dims = [max(dim // factor**band, 1) for band in range(len(sizes))]
-        self.gain = dim**0.5
         self.tables = nn.ModuleList(WordTable(size, width, scale) for size, width in zip(sizes, dims, strict=True))
         self.projections = nn.ModuleList(nn.Linear(width, dim, bias=False) for width in dims)
-        for projection in self.projections:
+        for projection, width in zip(self.projections, dims, strict=True):
             assert isinstance(projection, nn.Linear)
-            nn.init.orthogonal_(projection.weight, 1 / self.gain)  # undoes the gain at the start
+            nn.init.orthogonal_(projection.weight, (dim / width) ** 0.5)  # every band starts at the scale of a table
         self.dropout = dropout
 
     def forward(self, forms: PreparedForms) -> Tensor:
         bands = [projection(table.weight) for table, projection in zip(self.tables, self.projections, strict=True)]
-        rows = torch.cat(bands) * self.gain
+        rows = torch.cat(bands)
         if forms.rows is not None:
             rows = torch.cat([rows, rows.mean(0, keepdim=True)])[forms.rows]
         out: Tensor = self.dropout(rows)

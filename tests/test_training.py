@@ -509,17 +509,24 @@ class TestNaiveTwin:
 
 
 class TestParameterGroups:
-    def test_only_what_composes_words_has_the_encoders_rate(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
-        model = tiny_model("convolutional", "cnn", vocabulary, glossary)
+    @pytest.mark.parametrize(
+        ("kind", "surface", "tables"),
+        [
+            ("convolutional", "cnn", {"input.weight", "output.correction.weight", "output.bias.weight"}),
+            ("groc", "ngrams", {"input.surface.table"}),
+            ("groc", "cnn", set()),
+        ],
+    )
+    def test_only_what_composes_words_has_the_encoders_rate(
+        self, vocabulary: Vocabulary, glossary: Glossary, kind: str, surface: str, tables: set[str]
+    ) -> None:
+        model = tiny_model(kind, surface, vocabulary, glossary)
         optimiser = make_optimiser(model, Training(encoder_rate=0.25))
         set_rate(optimiser, 0.1)
         rates = {id(p): group["lr"] for group in optimiser.param_groups for p in group["params"]}
         assert len(rates) == len(list(model.parameters())), "each parameter is in one group"
         expected = {
-            name: 0.1
-            if name.startswith("prefix.") or name in ("input.weight", "output.correction.weight", "output.bias.weight")
-            else 0.025
-            for name, _ in model.named_parameters()
+            name: 0.1 if name.startswith("prefix.") or name in tables else 0.025 for name, _ in model.named_parameters()
         }
         assert {name: rates[id(p)] for name, p in model.named_parameters()} == expected
 

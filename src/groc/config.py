@@ -134,7 +134,7 @@ class Training:
     rate: float = 1e-3
     """Adam's learning rate."""
     encoder_rate: float = 1.0
-    """Multiplies the rate for everything that composes words (not for tables and the prefix network)."""
+    """Multiplies the rate for what composes all words alike (not for rows of words or n-grams, or the LSTMs)."""
     clip: float = 0.1
     """The largest norm of the gradient; 0: no clipping."""
     weight_decay: float = 0.0

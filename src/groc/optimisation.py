@@ -11,11 +11,17 @@ from torch import Tensor, nn
 from groc.config import Training
 from groc.model import LanguageModel
 from groc.nn.input import WordTable
+from groc.nn.ngrams import HashedNgrams
 
 
 def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam:
-    """Adam with two groups, unless they have the same rate: what composes words, and everything else."""
-    tables = {id(table.weight) for table in model.modules() if isinstance(table, WordTable)}
+    """Adam with two groups, unless they have the same rate: what composes words, and everything else.
+
+    A row of a table moves few words, a matrix that all words go through moves them all: the rate of both need not be
+    the same.
+    """
+    tables = {id(part.weight) for part in model.modules() if isinstance(part, WordTable)}
+    tables |= {id(part.table) for part in model.modules() if isinstance(part, HashedNgrams)}
     composing = [
         parameter
         for part in (model.input, model.output)

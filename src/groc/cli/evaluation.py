@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if options.sharpness is not None and options.new_words is None and options.tune is None:
             parser.error("--sharpness belongs to --new-words: add it")
         every = Dynamic.every if options.every is None else options.every
-        dynamic = Dynamic(options.rate, options.decay, every, options.prefix_only)
+        dynamic = Dynamic(options.rate, options.decay, every, options.prefix_only) if options.dynamic else None
         evaluate(
             options.model,
             options.corpus,
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             sharpness=options.sharpness,
             uniform=options.uniform,
             memory=options.memory,
-            dynamic=dynamic if options.dynamic else None,
+            dynamic=dynamic,
             gradients=options.gradients,
             tune=options.tune,
             without=options.without,

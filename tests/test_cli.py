@@ -153,6 +153,27 @@ class TestEval:
         _, out, _ = run("eval", trained["groc"], corpus_folder, "--vocabulary", words, "--json")
         assert json.loads(out)["vocabulary"] == 4
 
+    @pytest.mark.parametrize("unk", [0, 5])
+    def test_words_outside_a_list_do_not_count_as_often_as_unk(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, unk: int
+    ) -> None:
+        """However often training had `<unk>`, never included, that says nothing of the words it stands for."""
+        corpus = tmp_path / "corpus"
+        corpus.mkdir()
+        (corpus / "train.txt").write_text("the dog runs\n" * 20 + "<unk>\n" * unk)
+        (corpus / "valid.txt").write_text("the dog\n")
+        assert run(*tiny_train(tmp_path / "run", training__epochs=1), "--corpus", corpus)[0] == 0
+        text, words = tmp_path / "text.txt", tmp_path / "words.txt"
+        text.write_text("the dog runs\nthe zebra sleeps\n")
+        words.write_text("<unk>\nthe\nzebra\n")
+        arguments = ["eval", tmp_path / "run", text, "--vocabulary", words]
+        summary = json.loads(run(*arguments, "--json")[1])
+        assert [(row["from"], row["tokens"]) for row in summary["bins"]] == [(0, 1), (10, 4)]  # zebra; the, <eos>
+        assert (summary["unseen"]["tokens"], summary["as_unk"]["tokens"], summary["read_as_unk"]) == (1, 3, 3)
+        assert sum(row["tokens"] for row in summary["new_by_occurrence"]) == 1
+        assert re.search(r"^\| never +\| +1 ", run(*arguments)[1], re.MULTILINE)
+        assert re.search(r"^\| read as <unk> +\| +3 ", run(*arguments)[1], re.MULTILINE)
+
     def test_a_list_may_lack_what_a_glossary_has(self, run: Run, trained: dict[str, Path], tmp_path: Path) -> None:
         words, terms = tmp_path / "words.txt", tmp_path / "terms.tsv"
         text = tmp_path / "text.txt"
@@ -256,7 +277,7 @@ class TestRecords:
         (folder / checkpoint.METRICS).unlink()
         status, _, err = run(*tiny_train(folder, "--resume", training__epochs=3))
         assert status == 0, err
-        assert [json.loads(line)["epoch"] for line in (folder / checkpoint.METRICS).read_text().splitlines()] == [3]
+        assert read_epochs(folder) == [3]
 
 
 class TestLexiconOfTraining:
@@ -620,6 +641,7 @@ class TestDivergence:
         assert out == ""
         assert err.splitlines()[-1].startswith("groc: Training diverged")
         assert "training.rate" in err
+        assert "nothing but the start of the run is kept" in err
         assert "Traceback" not in err
         assert not (tmp_path / "run" / checkpoint.WEIGHTS).exists()
         kept = load_file(tmp_path / "run" / checkpoint.STATE)
@@ -644,6 +666,28 @@ class TestResume:
         key = "output.kind" if name == "kind" else name.replace("__", ".")
         arguments = tiny_train(trained["groc"], "--resume", **changes)
         fails(run, arguments, rf"started with {key}=.*same settings", watched=[trained["groc"]])
+
+    @pytest.mark.parametrize("schedule", ["plateau", "cosine"])
+    def test_more_epochs_go_on_and_that_is_said(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, schedule: str
+    ) -> None:
+        folder = tmp_path / "run"
+        settings = {"kind": "tied", "training__schedule": schedule}
+        assert run(*tiny_train(folder, **settings))[0] == 0
+        status, _, err = run(*tiny_train(folder, "--resume", training__epochs=3, **settings))
+        assert status == 0
+        (said,) = [line for line in err.splitlines() if "now has" in line]
+        assert f"{folder} now has 3 epochs where it was started with 2" in said
+        assert ("rate follows the new length" in said) == (schedule == "cosine")
+        assert checkpoint.load_config(folder).training.epochs == len(read_epochs(folder)) == 3
+        assert "now has" not in run(*tiny_train(folder, "--resume", training__epochs=3, **settings))[2]
+
+    def test_fewer_epochs_than_are_finished_are_refused(
+        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        folder = shutil.copytree(trained["tied"], tmp_path / "run")
+        arguments = tiny_train(folder, "--resume", kind="tied", training__epochs=1)
+        fails(run, arguments, r"finished 2 epochs already.* training\.epochs=2 or more", watched=[folder])
 
     def test_nothing_to_resume(self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path) -> None:
         fails(run, tiny_train(tmp_path / "run", "--resume"), "not a GroC checkpoint", watched=[tmp_path])
@@ -681,6 +725,10 @@ def uninterrupted(tiny_train: Callable[..., list[str]], tmp_path_factory: pytest
     folder = tmp_path_factory.mktemp("uninterrupted") / "run"
     assert main(tiny_train(folder, **QUICK)) == 0
     return folder
+
+
+def read_epochs(folder: Path) -> list[int]:
+    return [json.loads(line)["epoch"] for line in (folder / checkpoint.METRICS).read_text().splitlines()]
 
 
 def assert_same_run(one: Path, other: Path) -> None:
@@ -732,6 +780,34 @@ class TestSignals:
         checkpoint.load(folder)
         assert run(*tiny_train(folder, "--resume", **QUICK))[0] == 0
         assert_same_run(folder, uninterrupted)
+
+    @pytest.mark.parametrize("waits_for", ["recipe", "lexicon"])
+    def test_before_there_is_a_run_it_is_said_that_nothing_was_written(
+        self, tiny_train: Callable[..., list[str]], tmp_path: Path, waits_for: str
+    ) -> None:
+        """What the process reads is a pipe into which nobody writes, so it is known where the signal meets it."""
+        pipe = tmp_path / ("recipe.toml" if waits_for == "recipe" else "lexicon.jsonl")
+        os.mkfifo(pipe)
+        arguments = tiny_train(tmp_path / "run", **({} if waits_for == "recipe" else {"forms__lexicon": pipe}))
+        if waits_for == "recipe":
+            arguments[1] = str(pipe)
+        process = subprocess.Popen([sys.executable, "-m", "groc", *arguments], stderr=subprocess.PIPE, text=True)
+        with open(pipe, "w"):  # returns when the process has come to read
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=120)
+        assert process.returncode == 130
+        assert err.splitlines() == ["Stopped before training began; nothing was written."]
+        assert not (tmp_path / "run").exists()
+
+    def test_before_there_is_a_state_it_is_said_what_to_do(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("groc.resuming.save", lambda trainer: signal.raise_signal(signal.SIGINT))
+        status, _, err = run(*tiny_train(tmp_path / "run"))
+        assert status == 130
+        assert err.splitlines() == [
+            f"Stopped. There is no state to go on from yet: delete {tmp_path / 'run'} and start again."
+        ]
 
 
 class TestFullDisk:

@@ -261,7 +261,7 @@ class TestGlossary:
             ("a.tsv", "x\ta, b\tp; q r;\ny\n"),
             ("a.tsv", "\ufeffTerm\tDefinition\tRelated\r\nx\ta, b\tp;q r\r\n\r\ny\r\n"),
             ("a.csv", 'word,definition,related\nx,"a, b","p;q r"\ny,,\n'),
-            ("a.csv", 'word\nx,"a, b",p;q r\ny'),
+            ("a.csv", 'term,definition,related\nx,"a, b",p;q r\ny'),
         ],
     )
     def test_files(self, tmp_path: Path, name: str, text: str) -> None:
@@ -281,6 +281,19 @@ class TestGlossary:
         with pytest.raises(GrocError, match=r"Line 1 .* in this order"):
             Glossary.read(tmp_path / name)
 
+    @pytest.mark.parametrize("names", ["word", "word definition"])
+    def test_a_cell_for_which_the_line_of_names_has_no_column_is_refused(self, tmp_path: Path, names: str) -> None:
+        path = tmp_path / "a.tsv"
+        path.write_text("\t".join(names.split()) + "\n\nv\nx\ta tube\tpipe\n")
+        with pytest.raises(GrocError, match=f"has only {names.replace(' ', ', ')}\\.$") as error:
+            Glossary.read(path)
+        assert str(error.value).startswith(f"Line 4 of the glossary {path}")
+
+    def test_columns_that_no_term_needs_may_be_missing(self, tmp_path: Path) -> None:
+        (tmp_path / "a.tsv").write_text("word\tdefinition\nx\ta tube\ny\ta pipe\t\n")
+        glossary = Glossary.read(tmp_path / "a.tsv")
+        assert glossary.terms == (("x", "a tube", ()), ("y", "a pipe", ()))
+
     def test_quotation_marks_in_tab_separated_text_are_text(self, tmp_path: Path) -> None:
         (tmp_path / "a.tsv").write_text('x\t"y" is said\n')
         assert definitions(Glossary.read(tmp_path / "a.tsv"), "x") == ['"y" is said']
@@ -297,6 +310,8 @@ class TestGlossary:
             ("a.jsonl", b'{"word": "x", "related": [1]}', "list of strings"),
             ("a.jsonl", b'{"word": "x", "related": [""]}', "related words is empty"),
             ("a.jsonl", b'{"word": " "}', "word is empty"),
+            ("a.jsonl", b'{"word": "x", "definition": "y", "definition": "z"}', "'definition' stands there twice"),
+            ("a.jsonl", b'{"word": "x", "word": "x"}', "'word' stands there twice"),
             ("a.jsonl", b'{"word": "first"}', "was there before, in line 1"),
             ("a.jsonl", b'{"word": "\\ud800"}', "half a character"),
             ("a.jsonl", b'{"word": "\xff"}', "not UTF-8"),

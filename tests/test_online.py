@@ -131,6 +131,10 @@ class TestOnline:
         [
             (lambda: CacheSettings("huge"), "unigram, local, unbounded"),
             (lambda: CacheSettings("local", joined=True).build(), "alpha"),
+            (lambda: CacheSettings("unigram", theta=0.5), "unigram cache .* leave out theta"),
+            (lambda: CacheSettings("unigram", size=100), "unigram cache .* size"),
+            (lambda: CacheSettings("local", faiss=True), "local cache .* leave out FAISS"),
+            (lambda: CacheSettings("local", share=0.9, joined=True, alpha=1.0), "not both"),
             (lambda: Online(uniform=0.0), "evenly"),
             (lambda: Online(uniform=1.0), "evenly"),
             (lambda: Online(novelty=math.nan), "above 0"),
@@ -156,7 +160,8 @@ class TestTuning:
         self, kind: str, cache: str, joined: bool, make: Callable[[str], LanguageModel], valid: Text
     ) -> None:
         model = make(kind)
-        found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=500, joined=joined),)))
+        size = None if cache == "unigram" else 500
+        found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=size, joined=joined),)))
         rows = found.tables[f"1 {cache}"]
         assert len(rows) == (2 if joined else 3) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
         assert len(found.tables[NEW]) == (6 if kind == "tied" else 7)  # three weights, and shares or sharpnesses
@@ -453,6 +458,10 @@ class TestCommand:
             ("--cache local --lambda 2", 1, "lambda"),
             ("--cache local --theta -1", 1, "theta"),
             ("--cache local --cache-size 0", 1, "size"),
+            ("--cache unigram --theta 0.5", 1, "leave out theta (--theta)"),
+            ("--cache unigram --cache-size 100 --cache local", 1, "(--cache-size)"),
+            ("--cache local --faiss", 1, "leave out FAISS"),
+            ("--cache local --lambda 0.9 --alpha 1", 1, "not both"),
             ("--new-words 0", 1, "weight of new words"),
             ("--uniform 1", 1, "evenly"),
             ("--uniform 0.1 --new-words 1", 1, "leave out"),

@@ -112,6 +112,28 @@ def test_nothing_is_said_of_what_was_not_run(tmp_path: Path, capsys: pytest.Capt
         assert "not run" in capsys.readouterr().out.lower()
 
 
+@pytest.mark.parametrize(("name", "reason"), [("nowhere", "There is no folder"), ("", "holds no record")])
+def test_where_no_results_are_found_it_is_said_how_to_name_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, reason: str
+) -> None:
+    (tmp_path / "notes.json").write_text("{}")
+    for table in ([], ["main"], ["cross-domain"]):
+        for form in ([], ["--json"]):
+            assert main(["paper", *table, "--results", str(tmp_path / name), *form]) == 0
+            (said,) = capsys.readouterr().err.splitlines()
+            assert reason in said
+            assert str(tmp_path / name) in said
+            assert "--results" in said
+
+
+def test_of_known_results_nothing_is_said(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder("penn/tied", 90.0, 88.0)
+    assert main(["paper", "main", "--results", str(tmp_path / "results")]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_main_comparison_has_all_cells(
     tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from random import Random
 
 import numpy as np
 import pytest
@@ -240,6 +241,20 @@ class TestReport:
             assert summary["unseen"]["loss"] == pytest.approx(-sum(unseen) / len(unseen))
         else:
             assert summary["unseen"]["loss"] is None
+
+    @given(counted_scores, st.randoms())
+    def test_what_was_read_as_unk_is_in_no_bin(self, rows: list[tuple[int, float]], draw: Random) -> None:
+        scores, as_unk = scores_of(rows), np.array([draw.random() < 0.5 for _ in rows])
+        summary = summarise(scores, as_unk)
+        whole = summarise(scores)
+        assert {key: summary[key] for key in ("tokens", "loss")} == {key: whole[key] for key in ("tokens", "loss")}
+        left = [row for row, unknown in zip(rows, as_unk, strict=True) if not unknown]
+        assert summary["as_unk"]["tokens"] == len(rows) - len(left)
+        if left:
+            alone = summarise(scores_of(left))
+            assert (summary["bins"], summary["unseen"]) == (alone["bins"], alone["unseen"])
+        named = [line for line in describe(summary).splitlines() if line.startswith("| read as <unk>")]
+        assert len(named) == bool(as_unk.any())
 
     @given(counted_scores)
     def test_the_text_names_every_bin(self, rows: list[tuple[int, float]]) -> None:

@@ -300,10 +300,21 @@ class TestDivergence:
         again = workshop.trainer(tmp_path, tiny_config("tied"), resume=True)
         with torch.no_grad():
             next(again.model.prefix.parameters()).fill_(float("nan"))
-        with pytest.raises(GrocError, match=r"diverged.*the last good state is kept"):
+        with pytest.raises(GrocError, match=r"diverged.*; the last good state is kept"):
             again.run()
         assert snapshot(tmp_path) == before
         checkpoint.load(tmp_path)
+
+    @pytest.mark.parametrize("resumed", [False, True])
+    def test_where_nothing_was_saved_since_the_start_it_says_so(
+        self, workshop: Workshop, tmp_path: Path, resumed: bool
+    ) -> None:
+        trainer = workshop.trainer(tmp_path, tiny_config(changes=self.CHANGES))
+        trainer.save_state()
+        if resumed:
+            trainer = workshop.trainer(tmp_path, tiny_config(changes=self.CHANGES), resume=True)
+        with pytest.raises(GrocError, match=r"diverged.* in epoch 1, .*; nothing but the start of the run is kept"):
+            trainer.run()
 
     def test_a_save_inside_an_epoch_keeps_no_weights_that_are_no_numbers(
         self, workshop: Workshop, tmp_path: Path
@@ -312,7 +323,7 @@ class TestDivergence:
         trainer = workshop.trainer(tmp_path, tiny_config("tied", changes={"training.save_minutes": 0.0}))
         weight = next(trainer.model.prefix.parameters())
         weight.register_hook(lambda gradient: gradient * math.nan if trainer.position.step == 4 else gradient)
-        with pytest.raises(GrocError, match=r"diverged.*the last good state is kept"):
+        with pytest.raises(GrocError, match=r"diverged.* in epoch 1, .*; the last good state is kept"):
             trainer.run()
         state = load_file(tmp_path / checkpoint.STATE)
         assert all(torch.isfinite(tensor).all() for tensor in state.values() if tensor.is_floating_point())

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from groc.scoring import Scores
 
@@ -15,19 +16,26 @@ BINS = (0, 1, 10, 100, 1000, 10000)
 """Training frequencies where a bin begins; the first bin holds the words never seen."""
 
 
-def summarise(scores: Scores) -> dict[str, Any]:
-    """The figures of a scored text. `loss` is in nats a word, over every token, `<eos>` included, nothing dropped."""
+def summarise(scores: Scores, as_unk: npt.NDArray[np.bool_] | None = None) -> dict[str, Any]:
+    """The figures of a scored text. `loss` is in nats a word, over every token, `<eos>` included, nothing dropped.
+
+    `as_unk` says which tokens were read as `<unk>`. They have figures of their own: what they were scored as has a
+    training frequency that is not theirs.
+    """
     counts = scores.counts
+    themselves = np.ones(len(counts), np.bool_) if as_unk is None else ~as_unk
+    unseen = themselves & (counts == 0)
     ends = [*(start - 1 for start in BINS[1:]), None]
     return {
         **_figures(scores.log_prob),
         "vocabulary": len(scores.vocabulary),
-        "oov_share": float((counts == 0).mean()),
-        "unseen": _figures(scores.log_prob[counts == 0]),
+        "oov_share": float(unseen.mean()),
+        "unseen": _figures(scores.log_prob[unseen]),
+        "as_unk": _figures(scores.log_prob[~themselves]),
         "bins": [
             {"from": start, "to": end, **_figures(scores.log_prob[inside])}
             for start, end in zip(BINS, ends, strict=True)
-            if (inside := (counts >= start) & (counts <= (end if end is not None else np.inf))).any()
+            if (inside := themselves & (counts >= start) & (counts <= (end if end is not None else np.inf))).any()
         ],
     }
 
@@ -65,10 +73,13 @@ def to_json(figures: Any, indent: int | None = None) -> str:
 
 def describe(summary: dict[str, Any]) -> str:
     """The same for a person."""
+    named = [(_bin_name(row), row) for row in summary["bins"]]
+    if summary["as_unk"]["tokens"]:
+        named.append(("read as <unk>", summary["as_unk"]))
     rows = [
-        [_bin_name(row), f"{row['tokens']:,}", f"{row['tokens'] / summary['tokens']:.1%}", f"{row['loss']:.2f}",
+        [name, f"{row['tokens']:,}", f"{row['tokens'] / summary['tokens']:.1%}", f"{row['loss']:.2f}",
          f"{row['bits_per_word']:.2f}"]
-        for row in summary["bins"]
+        for name, row in named
     ]  # fmt: skip
     return "\n".join(
         [

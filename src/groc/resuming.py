@@ -79,6 +79,11 @@ def restore(trainer: Trainer) -> None:
         position = Position(**json.loads(metadata["position"]))
         if position.text != trainer.position.text:
             raise GrocError(f"The run in {folder} was started with another training text: resume it with that.")
+        if position.epoch > trainer.options.epochs:
+            raise GrocError(
+                f"The run in {folder} has finished {position.epoch} epochs already, which training.epochs="
+                f"{trainer.options.epochs} cannot undo: resume with training.epochs={position.epoch} or more."
+            )
         if tensors["state.0.hidden"].shape[1] != trainer.options.batch:
             raise ValueError
         trainer.position = position

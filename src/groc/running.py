@@ -62,6 +62,8 @@ def train_model(
     )
     if resume:
         trainer.restore()
+        if not trainer.quiet:
+            _tell_of_other_epochs(config, folder)
     elif group.leads:
         checkpoint.save_start(folder, model, config)
     group.wait()
@@ -101,6 +103,14 @@ def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:
     curve = [json.loads(line) for line in (folder / checkpoint.METRICS).read_text(encoding="utf-8").splitlines()]
     write_result(folder / RESULT, config, trainer.policy, figures, curve)
     return figures
+
+
+def _tell_of_other_epochs(config: Config, folder: Path) -> None:
+    before, now = checkpoint.load_config(folder).training.epochs, config.training.epochs
+    if now != before:
+        rate = ": its learning rate follows the new length" if config.training.schedule == "cosine" else ""
+        epochs = "1 epoch" if now == 1 else f"{now} epochs"
+        print(f"The run in {folder} now has {epochs} where it was started with {before}{rate}.", file=sys.stderr)
 
 
 def _check_same(config: Config, folder: Path) -> None:

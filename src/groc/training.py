@@ -94,6 +94,8 @@ class Trainer:
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
         self.launch = launcher(self.policy.graphs)
         self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
+        self.kept_step: int | None = None
+        """The step of the state in the run folder, where there is one."""
         self.quiet = quiet or not group.leads
         self.stop = False
 
@@ -252,7 +254,10 @@ class Trainer:
         return means
 
     def _diverged(self, what: str) -> GrocError:
-        kept = f"; the last good state is kept in {self.folder}" if (self.folder / checkpoint.STATE).exists() else ""
+        kept = ""
+        if self.kept_step is not None:
+            what_is_kept = "the last good state" if self.kept_step else "nothing but the start of the run"
+            kept = f"; {what_is_kept} is kept in {self.folder}"
         return GrocError(
             f"Training diverged: {what} not a number any more in epoch {self.position.epoch + 1}, at or before step "
             f"{self.position.step}: lower training.rate or training.clip and start again{kept}."
@@ -338,10 +343,12 @@ class Trainer:
         if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
             raise self._diverged("weights are")
         resuming.save(self)
+        self.kept_step = self.position.step
 
     def restore(self) -> None:
         """Go on from the state in the run folder."""
         resuming.restore(self)
+        self.kept_step = self.position.step
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -53,6 +53,18 @@ class CacheSettings:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise GrocError(f"There is no cache {self.kind!r}: choose among {', '.join(KINDS)}.")
+        if self.kind == "unigram" and not (self.theta in (None, 0.0) and self.size in (None, 0)):
+            raise GrocError(
+                "A unigram cache weighs all words alike, however long ago they were read: leave out theta (--theta) "
+                "and size (--cache-size)."
+            )
+        if self.faiss and self.kind != "unbounded":
+            raise GrocError(f"A {self.kind} cache looks for no neighbours: leave out FAISS (--faiss).")
+        if self.joined and self.share is not None:
+            raise GrocError(
+                "A cache that joins the softmax has a weight and no share: give alpha (--alpha) or lambda (--lambda), "
+                "not both."
+            )
 
     def filled(self) -> CacheSettings:
         """With usual values for what is not set."""

@@ -105,17 +105,22 @@ def _demo(parser: argparse.ArgumentParser) -> None:
 
 def _train(parser: argparse.ArgumentParser) -> None:
     def run(options: argparse.Namespace) -> None:
-        from groc.commands.train import train
+        try:
+            from groc.commands.train import train
 
-        train(
-            options.recipe,
-            options.variant,
-            [*options.settings, *([f"forms.glossary={options.glossary}"] if options.glossary else [])],
-            options.corpus,
-            options.out,
-            options.resume,
-            options.json,
-        )
+            train(
+                options.recipe,
+                options.variant,
+                [*options.settings, *([f"forms.glossary={options.glossary}"] if options.glossary else [])],
+                options.corpus,
+                options.out,
+                options.resume,
+                options.json,
+            )
+        except KeyboardInterrupt as stop:
+            if type(stop) is KeyboardInterrupt:  # else the command has said what it left behind
+                print("Stopped before training began; nothing was written.", file=sys.stderr)
+            raise
 
     parser.add_argument("recipe", metavar="RECIPE", help="tiny, penn, penn-best, wikitext2, news, or a .toml file")
     parser.add_argument("--variant", metavar="NAME", help="a variant of the recipe, such as tied; see groc info RECIPE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +90,22 @@ def evaluate(
     scores = online.score(model, ids, sizes=sizes, progress=progress)
     progress.close()
     codes = text.codes[:first]
-    summary = summarise(scores) | {
+    as_unk = _outside(text, words)[codes]
+    themselves = replace(scores, ids=scores.ids[~as_unk], log_prob=scores.log_prob[~as_unk])
+    summary = summarise(scores, as_unk) | {
         "run": run,
         "text": text.name,
         "vocabulary_kind": vocabulary,
         "glossary": glossary or "",
         # By the words of the text, whatever they were read as.
         "oov_share": float(_outside(text, model.trained.seen)[codes].mean()),
-        "read_as_unk": int(_outside(text, words)[codes].sum()),
+        "read_as_unk": int(as_unk.sum()),
         "invisible": int(np.array([not is_visible(word) for word in text.types])[codes].sum()),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
         **circumstances_of(model, online, sizes is not None),
         "without": sorted(without),
         "first": first if first is not None and first < len(text) else None,
-        "new_by_occurrence": by_occurrence(scores),
+        "new_by_occurrence": by_occurrence(themselves),
         "tuned_on": tuned_on,
         "tuning": tables,
         "protocol": PROTOCOL,

@@ -44,10 +44,12 @@ def train(
     group = Group()
     try:
         figures = run(config, folder, resume, group)
-    except Interrupted:
+    except KeyboardInterrupt:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            raise
         if group.leads:
-            print(f"Stopped. Go on with the same command and --resume; the state is in {folder}.", file=sys.stderr)
-        raise
+            print(f"Stopped. {_how_to_go_on(folder)}", file=sys.stderr)
+        raise Interrupted from None
     if group.leads:
         if as_json:
             print(to_json({"run": str(folder), **figures}))
@@ -58,6 +60,12 @@ def train(
                 f"Next: groc eval {shlex.quote(str(folder))} {shlex.quote(config.corpus)}"
             )
     group.close()
+
+
+def _how_to_go_on(folder: Path) -> str:
+    if (folder / checkpoint.STATE).is_file():
+        return f"Go on with the same command and --resume; the state is in {folder}."
+    return f"There is no state to go on from yet: delete {folder} and start again."
 
 
 def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = False) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -84,8 +84,8 @@ def _json_terms(path: Path) -> Iterator[tuple[int, Term]]:
 
 def _term_of_json(line: str) -> Term:
     try:
-        record = json.loads(line)
-    except ValueError:
+        record = json.loads(line, object_pairs_hook=_with_each_key_once)
+    except json.JSONDecodeError:
         raise ValueError("this is not JSON") from None
     if not isinstance(record, dict):
         raise ValueError("this is not a JSON object")
@@ -101,15 +101,24 @@ def _term_of_json(line: str) -> Term:
     return Term(word, definition, tuple(related))
 
 
+def _with_each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    keys = [key for key, _ in pairs]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ValueError(f"the key {twice[0]!r} stands there twice")
+    return dict(pairs)
+
+
 def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:
+    columns: Sequence[str] = Term._fields
     for position, (number, cells) in enumerate(_numbered_rows(path)):
         with _naming_line(path, number):
             if ";" in cells[0].strip(";"):
                 raise ValueError(SEMICOLONS)
             if position == 0 and _is_header(cells):
                 _check_header(cells)
+                columns = columns[: len(cells)]
                 continue
-            term = _term_of_cells(cells)
+            term = _term_of_cells(cells, columns)
         yield number, term
 
 
@@ -165,9 +174,11 @@ def _check_header(cells: list[str]) -> None:
         raise ValueError(f"the columns must be {', '.join(Term._fields)}, in this order")
 
 
-def _term_of_cells(cells: list[str]) -> Term:
+def _term_of_cells(cells: list[str], columns: Sequence[str]) -> Term:
     if len(cells) > len(Term._fields):
         raise ValueError(f"there are {len(cells)} columns, but only {', '.join(Term._fields)} have a meaning")
+    if any(cells[len(columns) :]):
+        raise ValueError(f"there are {len(cells)} columns, but the line of column names has only {', '.join(columns)}")
     word, definition, related = (*cells, "", "")[:3]
     return Term(word, definition, tuple(item.strip() for item in related.split(";") if item.strip()))
 

@@ -154,12 +154,13 @@ class Results:
     """All records of a folder: runs, measured corpora, searches. What else lies there is passed over."""
 
     def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            print(f"There is no folder {folder}, so no runs are known: give --results DIR.", file=sys.stderr)
         records = [_read(path) for path in sorted(folder.rglob("*.json"))]
         self.runs = sorted((Run(record) for record in records if _is_run(record)), key=lambda run: run.record["date"])
         self.data = {record["name"]: record["figures"] for record in records if record.get("kind") == "data"}
         self.searches = [record for record in records if record.get("kind") == "search"]
+        if not (self.runs or self.data or self.searches):
+            lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
+            print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
 
     def of(self, job: Job) -> list[Run]:
         """The runs of a cell."""

@@ -24,6 +24,7 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary, Lexicon
 from groc.lexicon.locate import find_folder
 from groc.model import LanguageModel
+from groc.nn.input import UsualEntries
 from groc.vocabulary import Vocabulary
 
 settings.register_profile(
@@ -114,11 +115,14 @@ def tiny_config(kind: str = "groc", surface: str = "ngrams", changes: Mapping[st
 
 
 def shake(model: LanguageModel, seed: int = 1) -> None:
-    """Move all parameters off their start values, where much is zero or the identity."""
+    """Move all parameters and means off their start values, where much is zero or the identity."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+        for part in model.modules():
+            if isinstance(part, UsualEntries):
+                part.means.add_(torch.randn(part.means.shape, generator=generator) * 0.1)
 
 
 def tiny_model(

@@ -84,7 +84,10 @@ def twin_parts(model: LanguageModel, word: str, relations: tuple[str, ...], defi
 def test_parts_are_those_of_a_model_that_is_taught_an_entry_without_them(
     vocabulary: Vocabulary, surface: str, rules: str, word: str
 ) -> None:
-    changes = {"forms.rules": rules, "output.count_bias": True, "surface.familiar": rules == "default"}
+    by_default = rules == "default"
+    changes = {
+        "forms.rules": rules, "output.count_bias": True, "surface.familiar": by_default, "forms.centred": by_default
+    }  # fmt: skip
     model = tiny_model("groc", surface, vocabulary, Glossary(ENTRIES), changes)
     explanation = explain(model, word, context=CONTEXT)
     characters, *parts = explanation.parts

@@ -16,9 +16,11 @@ from groc.compute import Group, choose
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Glossary
+from groc.model import LanguageModel
+from groc.naive import embed_naively
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings
-from groc.nn.input import FormsDropout
+from groc.nn.input import FormsDropout, UsualEntries
 from groc.nn.sampling import Sampler
 from groc.training import Trainer
 from groc.vocabulary import Vocabulary
@@ -160,3 +162,38 @@ class TestFormsDropout:
         assert torch.equal(model.embed().input, model.embed().input)
         model.train()
         assert not torch.equal(model.embed().input, model.embed().input)
+
+
+class TestUsualEntries:
+    def model(self, vocabulary: Vocabulary, glossary: Glossary, surface: str) -> LanguageModel:
+        return tiny_model("groc", surface, vocabulary, glossary, {"forms.centred": True})
+
+    @pytest.mark.parametrize("surface", ["cnn", "ngrams"])
+    def test_agrees_with_the_naive_twin(self, vocabulary: Vocabulary, glossary: Glossary, surface: str) -> None:
+        model = self.model(vocabulary, glossary, surface)
+        with torch.no_grad():
+            naive = embed_naively(model, model.forms)
+            torch.testing.assert_close(model.embed().output, naive.output, rtol=1e-4, atol=1e-5)
+            model.input.usual.means.zero_()  # type: ignore[union-attr]
+            assert not torch.allclose(model.embed().output, naive.output, atol=1e-3)
+
+    def test_entries_differ_from_none_by_what_they_say(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        """After training the mean entry is the same as none, and what is not there stays away."""
+        usual = UsualEntries(4)
+        forms = self.model(vocabulary, glossary, "ngrams").forms
+        generator = torch.Generator().manual_seed(3)
+        entries = [torch.randn(len(vocabulary), 4, generator=generator) + shift for shift in (2.0, -1.0)]
+        for _ in range(1500):
+            usual.observe(entries, forms.entries_there)
+        for rows, there in zip(usual(entries, forms.entries_there), forms.entries_there, strict=True):
+            assert 0 < int(there.sum()) < len(vocabulary)
+            torch.testing.assert_close(rows[there[:, 0]].mean(0), torch.zeros(4), rtol=0, atol=1e-4)
+            assert not rows[~there[:, 0]].any()
+
+    def test_means_are_learned_in_training_alone(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = self.model(vocabulary, glossary, "ngrams")
+        before = model.input.usual.means.clone()  # type: ignore[union-attr, operator]
+        model.embed()
+        assert torch.equal(model.input.usual.means, before)  # type: ignore[union-attr, arg-type]
+        model.train().embed()
+        assert not torch.equal(model.input.usual.means, before)  # type: ignore[union-attr, arg-type]

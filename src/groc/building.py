@@ -78,7 +78,8 @@ def _embeddings(config: settings.Config, words: int, surface: Surface | None) ->
             forms_dropout = FormsDropout(
                 config.forms.surface_dropout, config.forms.relations_dropout, config.forms.definition_dropout
             )
-            return GroundedInput(surface, dim, forms_dropout, dropout), outputs.Grounded(network, bias, part.count_bias)
+            grounded = GroundedInput(surface, dim, forms_dropout, dropout, config.forms.centred)
+            return grounded, outputs.Grounded(network, bias, part.count_bias)
         case "adaptive", _:
             adaptive = AdaptiveInput(words, dim, part.cutoffs, part.factor, start, dropout)
             return adaptive, outputs.Tied(words, SharedDropout(0.0))

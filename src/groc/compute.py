@@ -107,16 +107,19 @@ class Group:
         return self.rank == 0
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Average gradients over all processes in one message."""
-        if self.size == 1:
+        self.average(parameter.grad for parameter in parameters if parameter.grad is not None)
+
+    def average(self, tensors: Iterable[Tensor]) -> None:
+        """Average tensors over all processes in one message, each in its place."""
+        places = list(tensors)
+        if self.size == 1 or not places:
             return
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = torch.cat([place.flatten() for place in places])
         dist.all_reduce(flat)
         start = 0
-        for gradient in gradients:
-            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient) / self.size)
-            start += gradient.numel()
+        for place in places:
+            place.copy_(flat[start : start + place.numel()].view_as(place) / self.size)
+            start += place.numel()
 
     def any(self, flag: bool) -> bool:
         """Whether any process raised its flag."""

@@ -39,6 +39,9 @@ class Forms:
     """The share of words whose relations are left out in a training step."""
     definition_dropout: float = 0.0
     """The share of words whose definition is left out in a training step."""
+    centred: bool = False
+    """Take off relations and definitions what they all have in common, so that an entry counts by what it says and not
+    by being there."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -137,12 +138,14 @@ def _compose(model: LanguageModel, names: list[str], first: int, kept: Tensor) -
         count = kept[:, some].sum(1, keepdim=True).clamp(min=1)
         return kept[:, some] @ vectors[some] / (max(limit, 1) if rules_named(compiler.rules).mean_over_limit else count)
 
-    parts = [
-        kept[:, :1] @ vectors[:1],
-        mean(slice(1, first), compiler.max_relations),
-        mean(slice(first, None), compiler.max_definition),
+    spans = slice(1, first), slice(first, None)
+    entries: Sequence[Tensor] = [
+        mean(some, limit) for some, limit in zip(spans, (compiler.max_relations, compiler.max_definition), strict=True)
     ]
-    e_in = grounded.combination(torch.cat(parts, -1))
+    if grounded.usual is not None:
+        there = [kept[:, some].any(1, keepdim=True) for some in spans]
+        entries = grounded.usual(entries, there, grounded.surface.basis)
+    e_in = grounded.combination(torch.cat([kept[:, :1] @ vectors[:1], *entries], -1))
     with evaluating(model):
         shares = model.log_shares(names[:1])
         forms = PreparedForms(len(e_in), log_shares=None if shares is None else shares.expand(len(e_in)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,8 +24,10 @@ def embed_naively(model: LanguageModel, forms: PreparedForms) -> Embeddings:
     strings = _surface(encoder.surface, forms)
     assert forms.relations is not None
     assert forms.definition is not None
-    parts = [strings[: forms.words], _sums(strings, forms.relations), _sums(strings, forms.definition)]
-    joined = torch.cat(encoder.forms_dropout(parts, forms), -1)
+    entries: Sequence[Tensor] = [_sums(strings, forms.relations), _sums(strings, forms.definition)]
+    if encoder.usual is not None:
+        entries = encoder.usual(entries, forms.entries_there, encoder.surface.basis)
+    joined = torch.cat(encoder.forms_dropout([strings[: forms.words], *entries], forms), -1)
     e_in: Tensor = encoder.dropout(encoder.combination(joined))
     e_out, bias = model.output(forms, e_in)
     return Embeddings(e_in, e_out, bias)

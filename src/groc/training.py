@@ -26,6 +26,7 @@ from groc.files import append_line
 from groc.graphs import launcher
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
+from groc.nn.input import UsualEntries
 from groc.nn.prefix import Prefixes, State, overwrite
 from groc.nn.sampling import Sample, Sampler
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
@@ -170,6 +171,7 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.group.average_gradients(self.model.parameters())
+        self.group.average(part.means for part in self.model.modules() if isinstance(part, UsualEntries))
         self.update()
         overwrite(self.state, state)
         with torch.no_grad():

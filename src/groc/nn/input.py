@@ -13,6 +13,9 @@ from groc.nn.dropout import SharedDropout
 from groc.nn.segments import Picks, Segments
 from groc.nn.surface import Features, Surface
 
+RECENT = 0.01
+"""How far a running mean moves in a step."""
+
 
 class PreparedForms(nn.Module):
     """A vocabulary as the model sees it: tensors that are made once for a word list and move with the model."""
@@ -56,6 +59,13 @@ class PreparedForms(nn.Module):
         """The means of each word's related words and of its definition. Shape: [S, k] -> [V, k] twice"""
         both = self._lists_of_context()(strings)
         return both[: self.words], both[self.words :]
+
+    @property
+    def entries_there(self) -> tuple[Tensor, Tensor]:
+        """Which words have relations, and which a definition. Shape: [V, 1] twice"""
+        assert self.relations is not None
+        assert self.definition is not None
+        return self.relations.filled, self.definition.filled
 
     def _strings_lists(self) -> Segments | Picks:
         assert self.strings is not None
@@ -178,14 +188,42 @@ class FormsDropout(nn.Module):
     def forward(self, parts: Sequence[Tensor], forms: PreparedForms) -> Sequence[Tensor]:
         if not self.training or not any(self.rates):
             return parts
-        assert forms.relations is not None
-        assert forms.definition is not None
+        relations, definition = forms.entries_there
         drop_surface, drop_relations, drop_definition = (
             torch.rand(forms.words, 1, device=parts[0].device) < rate for rate in self.rates
         )
-        others = (forms.relations.filled & ~drop_relations) | (forms.definition.filled & ~drop_definition)
+        others = (relations & ~drop_relations) | (definition & ~drop_definition)
         dropped = (drop_surface & others, drop_relations, drop_definition)
         return [part.masked_fill(gone, 0.0) for part, gone in zip(parts, dropped, strict=True)]
+
+
+class UsualEntries(nn.Module):
+    """What relations have in common, and what definitions have, taken off them: running means over words of training.
+
+    A word without an entry is then taken for one with the usual entry. Else any entry, that of another word too, would
+    say something: that the word is in the lexicon, as names are not.
+    """
+
+    means: Tensor
+    """Shape: [2, k]"""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("means", torch.zeros(2, width))
+
+    def observe(self, entries: Sequence[Tensor], there: Sequence[Tensor]) -> None:
+        """Move the means towards those of these words' relations and definitions. Shape: [V, k] twice, [V, 1] twice"""
+        with torch.no_grad():
+            now = [(rows * some).sum(0) / some.sum().clamp(min=1) for rows, some in zip(entries, there, strict=True)]
+            self.means.lerp_(torch.stack(now).to(self.means), RECENT)
+
+    def forward(
+        self, entries: Sequence[Tensor], there: Sequence[Tensor], basis: Tensor | None = None
+    ) -> Sequence[Tensor]:
+        """Relations and definitions without it, where they are there; whole vectors if the basis is given.
+        Shape: [V, k] twice, [V, 1] twice -> [V, k] twice"""
+        means = self.means if basis is None else self.means @ basis.T
+        return [(rows - mean.to(rows)) * some for rows, mean, some in zip(entries, means, there, strict=True)]
 
 
 class GroundedInput(nn.Module):
@@ -194,9 +232,12 @@ class GroundedInput(nn.Module):
     The projection starts as the identity on the surface, so a composed vector starts as good as a lookup row.
     """
 
-    def __init__(self, surface: Surface, dim: int, forms_dropout: FormsDropout, dropout: SharedDropout) -> None:
+    def __init__(
+        self, surface: Surface, dim: int, forms_dropout: FormsDropout, dropout: SharedDropout, centred: bool = False
+    ) -> None:
         super().__init__()
         self.surface = surface
+        self.usual = UsualEntries(dim if surface.basis is None else surface.basis.shape[1]) if centred else None
         self.forms_dropout = forms_dropout
         self.combination = nn.Linear(3 * dim, dim, bias=False)
         with torch.no_grad():
@@ -205,11 +246,13 @@ class GroundedInput(nn.Module):
 
     def forward(self, forms: PreparedForms) -> Tensor:
         assert forms.strings is not None
-        assert forms.relations is not None
-        assert forms.definition is not None
         strings = self.surface.reduced(forms.strings)  # [S, k]
-        parts = [strings[: forms.words], *forms.context(strings)]
-        parts = self.forms_dropout(parts, forms)
+        entries: Sequence[Tensor] = forms.context(strings)
+        if self.usual is not None:
+            if self.training:
+                self.usual.observe(entries, forms.entries_there)
+            entries = self.usual(entries, forms.entries_there)
+        parts = self.forms_dropout([strings[: forms.words], *entries], forms)
         weight, basis = self.combination.weight, self.surface.basis
         if basis is not None:  # all that follows is linear: project the three blocks of the weight, not the words
             weight = (weight.view(-1, len(basis)) @ basis).view(len(weight), -1)  # [d, 3k]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -23,12 +24,15 @@ from groc.adaptation.caches import (
     FaissNeighbours,
     Interpolated,
     Joined,
+    Learned,
     LocalCache,
     NewWords,
     UnboundedCache,
     Unigram,
+    Weights,
     neighbours,
 )
+from groc.adaptation.caches.correction import MEMORY, SHARES
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -107,8 +111,9 @@ def nearness(theta: float, size: int) -> Weigh:
 
 
 def loop(stream: Stream, weigh: Weigh, share: float | None = None, alpha: float | None = None) -> Array:
-    """Interpolated with the model's share, or joined to the softmax with alpha."""
+    """Interpolated with the model's share, or with one that is learned, or joined to the softmax with alpha."""
     result = []
+    evidence = np.zeros(len(SHARES))
     for t, word in enumerate(stream.words):
         weights = weigh(list(stream.states[:t]), stream.states[t])
         scores = np.exp(stream.logits[t])
@@ -121,8 +126,11 @@ def loop(stream: Stream, weigh: Weigh, share: float | None = None, alpha: float 
         elif t == 0:
             p = scores / scores.sum()
         else:
-            assert share is not None
-            p = share * scores / scores.sum() + (1 - share) * counted / counted.sum()
+            model, cached = scores / scores.sum(), counted / counted.sum()
+            odds = np.exp(evidence - evidence.max())
+            now = float(odds @ SHARES / odds.sum()) if share is None else share
+            p = now * model + (1 - now) * cached
+            evidence = MEMORY * evidence + [math.log(s * model[word] + (1 - s) * cached[word]) for s in SHARES]
         result.append(math.log(p[word]))
     return np.array(result)
 
@@ -154,6 +162,12 @@ class TestEqualTheLoop:
         found = stream.corrected(Interpolated(fast, share), cuts)
         np.testing.assert_allclose(found, loop(stream, slow, share=share), atol=1e-9, rtol=0)
 
+    @given(streams, cut_lists, thetas, sizes)
+    def test_with_a_learned_share(self, kind: str, stream: Stream, cuts: list[int], theta: float, size: int) -> None:
+        fast, slow = make(kind, theta, size)
+        found = stream.corrected(Learned(fast), cuts)
+        np.testing.assert_allclose(found, loop(stream, slow), atol=1e-9, rtol=0)
+
     @given(streams, cut_lists, alphas, thetas, sizes)
     def test_joined_to_the_softmax(
         self, kind: str, stream: Stream, cuts: list[int], alpha: float, theta: float, size: int
@@ -175,6 +189,7 @@ def everything() -> Correction:
 CORRECTIONS: dict[str, Callable[[], Correction]] = {
     "unigram": lambda: Interpolated(Unigram(), 0.6),
     "local": lambda: Interpolated(LocalCache(0.5, 7), 0.6),
+    "local, learned": lambda: Learned(LocalCache(0.5, 7)),
     "local, joined": lambda: Joined(LocalCache(0.5, 7), 1.0),
     "unbounded": lambda: Interpolated(UnboundedCache(2.0, 7), 0.6),
     "unbounded, joined": lambda: Joined(UnboundedCache(2.0, 7), 1.0),
@@ -211,6 +226,18 @@ class TestDistributions:
         np.random.default_rng(seed).shuffle(order[known:])
         stream.words, stream.states, stream.logits = stream.words[order], stream.states[order], stream.logits[order]
         np.testing.assert_allclose(stream.corrected(correction())[:known], before, atol=1e-9)
+
+
+@pytest.mark.parametrize(("cached", "unsuited"), [(math.log(0.2), 0.966), (-math.inf, 0.8)])
+def test_a_learned_share_suits_the_text(cached: float, unsuited: float) -> None:
+    """Where all words come again, and where none does: better than one that does not suit, no worse than the best."""
+    length = 4000
+    segment = replace(Stream(0, length).segment(0, length), log_prob=torch.full((length,), math.log(0.001)))
+    weights = Weights(torch.full((length,), cached), torch.zeros(length))
+    losses = {share: -float(Interpolated(Unigram(), share).mix(segment, weights).mean()) for share in SHARES}
+    learned = -float(Learned(Unigram()).mix(segment, weights).mean())
+    assert learned < losses[unsuited] - 0.1
+    assert learned < min(losses.values()) + 0.02
 
 
 # --- over real models -------------------------------------------------------------------------------------------------

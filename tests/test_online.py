@@ -110,7 +110,8 @@ class TestOnline:
     def test_says_what_was_used(self) -> None:
         online = Online(novelty=0.8, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
         facts = online.facts()
-        assert facts["caches"] == [{"kind": "local", "lambda": 0.966, "theta": 0.25, "size": 10_000}]
+        assert facts["caches"] == [{"kind": "local", "lambda": "learned", "theta": 0.25, "size": 10_000}]
+        assert Online.of(facts).facts() == facts
         assert (facts["novelty"], facts["sharpness"]) == (0.8, 0.2)
         assert facts["dynamic"]["rate"] == 0.2
         text = describe(facts)
@@ -118,7 +119,7 @@ class TestOnline:
             part in text
             for part in (
                 "local cache",
-                "lambda 0.966",
+                "lambda learned",
                 "theta 0.25",
                 "new words (weight 0.8, sharpness 0.2)",
                 "rate 0.2",
@@ -163,7 +164,7 @@ class TestTuning:
         size = None if cache == "unigram" else 500
         found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=size, joined=joined),)))
         rows = found.tables[f"1 {cache}"]
-        assert len(rows) == (2 if joined else 3) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
+        assert len(rows) == (2 if joined else 4) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
         assert len(found.tables[NEW]) == (6 if kind == "tied" else 7)  # three weights, and shares or sharpnesses
         best = loss(model, valid, found.online)
         for table in (rows, found.tables[NEW]):

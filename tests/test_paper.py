@@ -458,7 +458,7 @@ def test_the_page_of_results_is_that_of_the_records() -> None:
 
 
 def test_claims_hold_only_when_every_comparison_was_made(tmp_path: Path, recorder: Recorder) -> None:
-    claims = runpy.run_path(str(DOCS / "results.py"))["claims"]
+    claims = runpy.run_path(str(DOCS / "results.py"))["closed_claims"]
 
     def verdict() -> str:
         return str(claims(Results(tmp_path / "results"))[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -15,6 +15,7 @@ from groc.adaptation.caches import (
     FaissNeighbours,
     Interpolated,
     Joined,
+    Learned,
     LocalCache,
     NewWords,
     UnboundedCache,
@@ -30,16 +31,19 @@ KINDS = ("unigram", "local", "unbounded")
 USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 1.0}
 USUAL_SIZE = {"unigram": 0, "local": 10_000, "unbounded": 1024}
 USUAL_SHARPNESS = 0.2
+LEARNED: Literal["learned"] = "learned"
+"""In place of a share: the text teaches it."""
+Share = float | Literal["learned"]
 
 
 @dataclass(frozen=True)
 class CacheSettings:
-    """One cache. What is None is to be tuned, or else has its usual value: that of the paper."""
+    """One cache. What is None is to be tuned, or else has its usual value."""
 
     kind: str
     """unigram, local or unbounded."""
-    share: float | None = None
-    """The model's share of the probability, lambda."""
+    share: Share | None = None
+    """The model's share of the probability, lambda, or learned from the text as it is read."""
     theta: float | None = None
     """How much the likeness of states counts."""
     size: int | None = None
@@ -70,11 +74,11 @@ class CacheSettings:
         """With usual values for what is not set."""
         if self.joined and self.alpha is None:
             raise GrocError("What alpha is good depends on the model: give a value, or a text to tune it on (--tune).")
-        share = None if self.joined else 0.966 if self.share is None else self.share
+        share = None if self.joined else LEARNED if self.share is None else self.share
         theta = USUAL_THETA[self.kind] if self.theta is None else self.theta
         return replace(self, share=share, theta=theta, size=USUAL_SIZE[self.kind] if self.size is None else self.size)
 
-    def build(self) -> Interpolated | Joined:
+    def build(self) -> Interpolated | Learned | Joined:
         """A fresh cache and how its word counts."""
         full = self.filled()
         assert full.theta is not None
@@ -86,6 +90,8 @@ class CacheSettings:
             cache = LocalCache(full.theta, full.size)
         else:
             cache = UnboundedCache(full.theta, full.size, FaissNeighbours() if full.faiss else None)
+        if full.share == LEARNED:
+            return Learned(cache)
         if full.share is not None:
             return Interpolated(cache, full.share)
         assert full.alpha is not None

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from groc.adaptation.caches import NewWords, Weights
 from groc.adaptation.dynamic import Dynamic, Sizes
-from groc.adaptation.online import USUAL_SHARPNESS, CacheSettings, Online, spreading
+from groc.adaptation.online import LEARNED, USUAL_SHARPNESS, CacheSettings, Online, Share, spreading
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.model import LanguageModel
@@ -230,14 +230,20 @@ def _cache_choices(
         weights = Weights(*(torch.cat(column) for column in zip(*pieces, strict=True)))
         for settings in _strengths(replace(given, theta=theta), grids, whole, weights):
             name, value = ("alpha", settings.alpha) if settings.joined else ("lambda", settings.share)
-            apply = _on(whole, partial(settings.build().mix, weights=weights))
+            apply = _on(whole, partial(_mixed, settings=settings, weights=weights))
             yield _Choice({name: value} | ({} if given.kind == "unigram" else {"theta": theta}), settings, apply)
+
+
+def _mixed(segment: Segment, settings: CacheSettings, weights: Weights) -> Tensor:
+    """By a fresh one each time: a share that is learned begins anew with the text."""
+    return settings.build().mix(segment, weights)
 
 
 def _strengths(given: CacheSettings, grids: Grids, whole: Segment, weights: Weights) -> list[CacheSettings]:
     """The cache with each of the shares, or alphas, that are tried."""
     if not given.joined:
-        return [replace(given, share=share) for share in _open(given.share, grids.shares)]
+        shares: list[Share] = [*grids.shares, LEARNED] if given.share is None else [given.share]
+        return [replace(given, share=share) for share in shares]
     odds = whole.log_normaliser - weights.total
     even = float(odds[odds.isfinite()].mean()) if len(odds) > 1 else 0.0
     return [

@@ -80,7 +80,13 @@ def _caches(group: argparse._ArgumentGroup) -> None:
     def option(name: str, key: str, help: str, **more: Any) -> None:
         group.add_argument(name, dest=key, action=_OfCache, default=argparse.SUPPRESS, help=help, **more)
 
-    option("--lambda", "share", "the share of the probability that stays the model's (default: 0.966)", type=float)
+    option(
+        "--lambda",
+        "share",
+        "the share of the probability that stays the model's (default: learned from the text as it is read)",
+        type=_number_or_learned,
+        metavar="SHARE|learned",
+    )
     option("--theta", "theta", "how much the likeness of states counts (local 0.5, unbounded 1)", type=float)
     option(
         "--cache-size",
@@ -137,6 +143,10 @@ def _dynamic(group: argparse._ArgumentGroup) -> None:
         metavar="CORPUS",
         help="the training corpus, or a text like it: measure there how large gradients are, to match steps to them",
     )
+
+
+def _number_or_learned(text: str) -> float | str:
+    return text if text == "learned" else float(text)
 
 
 def _number_or_tune(text: str) -> float | None:

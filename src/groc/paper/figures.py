@@ -125,10 +125,11 @@ def _heat_maps(picture: Any, results: Results) -> None:
     rows = TABLES["caches"].rows(results)[:2]
     for axes, row in zip(picture.subplots(1, max(len(rows), 1), squeeze=False)[0], rows, strict=False):
         values = {(one["theta"], one["lambda"]): one["perplexity"] for one in row["tried"]}
-        thetas, shares = (sorted({place[axis] for place in values}) for axis in (0, 1))
+        thetas = sorted({theta for theta, _ in values})
+        shares = sorted({share for _, share in values}, key=lambda share: (isinstance(share, str), share))
         image = axes.imshow([[values[theta, share] for share in shares] for theta in thetas])
         picture.colorbar(image, ax=axes)
-        axes.set_xticks(range(len(shares)), [f"{share:g}" for share in shares], fontsize=8, rotation=45)
+        axes.set_xticks(range(len(shares)), list(map(str, shares)), fontsize=8, rotation=45)
         axes.set_yticks(range(len(thetas)), [f"{theta:g}" for theta in thetas], fontsize=8)
         axes.set(title=f"{row['model']} on {row['text']}", xlabel="lambda", ylabel="theta")
 

@@ -3,11 +3,11 @@
 A cache remembers the words of a text as they are read, and says how much each speaks for the next one. It is for one
 text: what it has read stays with it. It corrects the scores of any model:
 
-    correction = Chain(NewWords(1.0, 0.2), Interpolated(LocalCache(theta=0.5, size=10_000), share=0.966))
+    correction = Chain(NewWords(1.0, 0.2), Learned(LocalCache(theta=0.5, size=10_000)))
     score(model, ids, correction=correction)
 """
 
-from groc.adaptation.caches.correction import Cache, Chain, Interpolated, Joined, NewWords, Weights
+from groc.adaptation.caches.correction import Cache, Chain, Interpolated, Joined, Learned, NewWords, Weights
 from groc.adaptation.caches.local import LocalCache
 from groc.adaptation.caches.neighbours import ExactNeighbours, FaissNeighbours, Neighbours
 from groc.adaptation.caches.unbounded import UnboundedCache
@@ -20,6 +20,7 @@ __all__ = [
     "FaissNeighbours",
     "Interpolated",
     "Joined",
+    "Learned",
     "LocalCache",
     "Neighbours",
     "NewWords",

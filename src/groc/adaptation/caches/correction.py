@@ -17,6 +17,13 @@ from groc.scoring import Correction, Segment
 LARGEST_THETA = 1e6
 """The likeness of states is a sum of thousands of numbers at most, so that nothing overflows."""
 
+SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
+"""Of the model, of which a learned one is a mean."""
+MEMORY = 0.99
+"""How much of what speaks for a share is kept from word to word."""
+PIECE = 256
+"""Words whose evidence is added up at once."""
+
 
 class Weights(NamedTuple):
     """What speaks for each word of a segment: logarithms of sums of weights, each [T]."""
@@ -79,6 +86,47 @@ class Interpolated:
     def mix(self, segment: Segment, weights: Weights) -> Tensor:
         mixed = torch.logaddexp(segment.log_prob + self.log_share, weights.log_prob() + self.log_rest)
         return torch.where(weights.total.isneginf(), segment.log_prob, mixed)
+
+
+class Learned:
+    """Linear interpolation with a share that the text itself teaches: at each word it is a mean over `SHARES`, each
+    weighed by how well it would have predicted the words before, the last ones most.
+
+    So a cache counts for much in a text that repeats itself and for little in one of shuffled lines, and nothing has to
+    be tuned. It is a mixture of experts with forgetting (Herbster and Warmuth, 1998, call it tracking the best one).
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+        self.evidence = torch.zeros(len(SHARES), dtype=torch.float64)
+        """For each share the log-probability of the words so far, those of long ago forgotten."""
+
+    def __call__(self, segment: Segment) -> Tensor:
+        return self.mix(segment, self.cache.read(segment))
+
+    def mix(self, segment: Segment, weights: Weights) -> Tensor:
+        model, cached = segment.log_prob.double(), weights.log_prob().double()
+        shares = torch.tensor(SHARES, dtype=torch.float64, device=model.device)
+        tried = torch.logaddexp(model[:, None] + shares.log(), cached[:, None] + (-shares).log1p())  # [T, shares]
+        empty = weights.total.isneginf()
+        # While the cache is empty, and of a word that is impossible with every share, there is nothing to learn.
+        tried = tried.masked_fill((empty | (model.isneginf() & cached.isneginf()))[:, None], 0.0)
+        share = (self._evidence_before(tried).softmax(1) * shares).sum(1)
+        mixed = torch.logaddexp(model + share.log(), cached + (-share).log1p())
+        return torch.where(empty, segment.log_prob, mixed.to(segment.log_prob.dtype))
+
+    def _evidence_before(self, tried: Tensor) -> Tensor:
+        """The evidence when each word is to come, and then of all of them. Shape: [T, shares] -> [T, shares]"""
+        self.evidence = self.evidence.to(tried.device)
+        pieces = [tried[:0]]
+        for piece in torch.split(tried, PIECE):
+            steps = torch.arange(len(piece) + 1, device=tried.device)
+            ages = (steps[:, None] - 1 - steps[:-1]).double()  # of each word when another is to come
+            kept = torch.where(ages >= 0, MEMORY ** ages.clamp(min=0), 0.0)  # [T + 1, T]
+            evidence = kept @ piece + MEMORY ** steps.double()[:, None] * self.evidence
+            self.evidence = evidence[-1]
+            pieces.append(evidence[:-1])
+        return torch.cat(pieces)
 
 
 class Joined:

@@ -96,7 +96,7 @@ def measured(name: str, cache: Cache, step: Step, states: Tensor, words: Tensor,
     fast, seconds = timed(lambda: read(cache, states[size:], words[size:]), states.device)
     step(states, words, size)  # warm
     number = min(len(words) - size, LOOP)
-    places = torch.linspace(0, len(words) - size - 1, number).long()
+    places = torch.linspace(0, len(words) - size - 1, number, dtype=torch.float64).long()
     slow, loop_seconds = timed(lambda: [step(states, words, size + i) for i in places.tolist()], states.device)
     twins = (torch.stack([row[column] for row in slow]).to(states) for column in (0, 1))
     for one, other in zip(fast, twins, strict=True):

@@ -91,7 +91,7 @@ def closed_claims(results: Results) -> list[str]:
 def open_claims(results: Results) -> list[str]:
     """The same of the models of news that are moved to other domains, text by text, and of words held out."""
     tests = {(row["domain"], row["model"]): row["test"] for row in TABLES["cross-domain"].rows(results)}
-    told = {row["told"]: row for row in TABLES["held-out"].rows(results) if row["gain"] is not None}
+    told = [row for row in TABLES["held-out"].rows(results) if row["gain"] is not None]
     cut = [f"{domain}, {PART}" if (f"{domain}, {PART}", "groc+dynamic") in tests else domain for domain in DOMAINS]
 
     def against(one: str, others: Sequence[str], domains: Sequence[str] = DOMAINS) -> tuple[list[bool], list[str]]:
@@ -116,16 +116,16 @@ def open_claims(results: Results) -> list[str]:
         ("An unbounded cache makes tied better than a local one", "tied+unbounded", ["tied+local"], DOMAINS),
         ("Dynamic evaluation makes GroC better than any cache", "groc+dynamic", [f"groc+{c}" for c in caches], cut),
         ("Dynamic evaluation makes tied better than any cache", "tied+dynamic", [f"tied+{c}" for c in caches], cut),
-        ("GroC with dynamic evaluation beats tied with whatever helps it most", "groc+dynamic",
+        ("GroC with dynamic evaluation beats tied with it or with any cache", "groc+dynamic",
          ["tied", *(f"tied+{way}" for way in (*caches, "dynamic"))], cut),
         ("Fine-tuned GroC beats fine-tuned tied", "groc+finetuned", ["tied+finetuned"], tuned_texts),
     ):  # fmt: skip
         found, where_not = against(one, others, domains)
         lines.append(_line(claim, found, len(domains), where_not))
-    helps = [told[own]["low"] > 0 for own in ("relations", "definition", "relations and definition") if own in told]
-    lines.append(_line("What a lexicon says of a word that was held out helps", helps, 3))
-    helps_not = [row["low"] <= 0 for own, row in told.items() if own.startswith("another")]
-    lines.append(_line("What it says of another word does not", helps_not, 3))
+    own = [row["low"] > 0 for row in told if row["told"] in ("relations", "definition", "relations and definition")]
+    lines.append(_line("What a lexicon says of a word that was held out helps", own, 3))
+    wrong = [row["gain"] <= 0 for row in told if row["told"].startswith("another")]
+    lines.append(_line("What it says of another word does not", wrong, 3))
     return lines
 
 

@@ -122,7 +122,8 @@ def shake(model: LanguageModel, seed: int = 1) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
         for part in model.modules():
             if isinstance(part, UsualEntries):
-                part.means.add_(torch.randn(part.means.shape, generator=generator) * 0.1)
+                part.sums.add_(torch.randn(part.sums.shape, generator=generator) * 0.1)
+                part.counts.fill_(1.0)
 
 
 def tiny_model(

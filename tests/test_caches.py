@@ -32,7 +32,7 @@ from groc.adaptation.caches import (
     Weights,
     neighbours,
 )
-from groc.adaptation.caches.correction import MEMORY, SHARES
+from groc.adaptation.caches.correction import MEMORY, PIECE, SHARES
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -228,9 +228,16 @@ class TestDistributions:
         np.testing.assert_allclose(stream.corrected(correction())[:known], before, atol=1e-9)
 
 
+def test_a_learned_share_is_carried_through_a_long_text() -> None:
+    stream = Stream(5, 2 * PIECE + 100)
+    for cuts in ([], [3, 2 * PIECE + 1]):
+        found = stream.corrected(Learned(Unigram()), cuts)
+        np.testing.assert_allclose(found, loop(stream, frequency), atol=1e-9, rtol=0)
+
+
 @pytest.mark.parametrize(("cached", "unsuited"), [(math.log(0.2), 0.966), (-math.inf, 0.8)])
 def test_a_learned_share_suits_the_text(cached: float, unsuited: float) -> None:
-    """Where all words come again, and where none does: better than one that does not suit, no worse than the best."""
+    """Where all words come again, and where none does: better than one that does not suit, near the best."""
     length = 4000
     segment = replace(Stream(0, length).segment(0, length), log_prob=torch.full((length,), math.log(0.001)))
     weights = Weights(torch.full((length,), cached), torch.zeros(length))

@@ -792,9 +792,10 @@ class TestSignals:
         if waits_for == "recipe":
             arguments[1] = str(pipe)
         process = subprocess.Popen([sys.executable, "-m", "groc", *arguments], stderr=subprocess.PIPE, text=True)
-        with open(pipe, "w"):  # returns when the process has come to read
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=120)
+        end = writing_end(pipe, process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+        os.close(end)
         assert process.returncode == 130
         assert err.splitlines() == ["Stopped before training began; nothing was written."]
         assert not (tmp_path / "run").exists()
@@ -808,6 +809,16 @@ class TestSignals:
         assert err.splitlines() == [
             f"Stopped. There is no state to go on from yet: delete {tmp_path / 'run'} and start again."
         ]
+
+
+def writing_end(pipe: Path, process: subprocess.Popen[str]) -> int:
+    """Of a pipe, as soon as a process has come to read from it."""
+    while process.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            time.sleep(0.05)
+    raise AssertionError(process.communicate()[1])
 
 
 class TestFullDisk:

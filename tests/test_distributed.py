@@ -26,7 +26,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "groc",
         {"training.full_updates": 0.5, "training.random_unroll": True, "training.average": 0.9},
     ),
-    "groc with characters": ("groc", {"surface.kind": "cnn"}),
+    "groc with characters": ("groc", {"surface.kind": "cnn", "forms.centred": True}),
     "convolutional": ("convolutional", {}),
     "tied": ("tied", {"training.activation": 2.0, "training.temporal": 1.0}),
 }

@@ -457,6 +457,7 @@ class TestCommand:
         ("options", "status", "reason"),
         [
             ("--cache local --lambda 2", 1, "lambda"),
+            ("--cache local --lambda much", 2, "between 0 and 1, or learned"),
             ("--cache local --theta -1", 1, "theta"),
             ("--cache local --cache-size 0", 1, "size"),
             ("--cache unigram --theta 0.5", 1, "leave out theta (--theta)"),

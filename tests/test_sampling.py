@@ -168,32 +168,44 @@ class TestUsualEntries:
     def model(self, vocabulary: Vocabulary, glossary: Glossary, surface: str) -> LanguageModel:
         return tiny_model("groc", surface, vocabulary, glossary, {"forms.centred": True})
 
+    def usual(self, model: LanguageModel) -> UsualEntries:
+        [part] = [part for part in model.modules() if isinstance(part, UsualEntries)]
+        return part
+
     @pytest.mark.parametrize("surface", ["cnn", "ngrams"])
     def test_agrees_with_the_naive_twin(self, vocabulary: Vocabulary, glossary: Glossary, surface: str) -> None:
         model = self.model(vocabulary, glossary, surface)
         with torch.no_grad():
             naive = embed_naively(model, model.forms)
             torch.testing.assert_close(model.embed().output, naive.output, rtol=1e-4, atol=1e-5)
-            model.input.usual.means.zero_()  # type: ignore[union-attr]
+            self.usual(model).sums.zero_()
             assert not torch.allclose(model.embed().output, naive.output, atol=1e-3)
 
-    def test_entries_differ_from_none_by_what_they_say(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
-        """After training the mean entry is the same as none, and what is not there stays away."""
-        usual = UsualEntries(4)
-        forms = self.model(vocabulary, glossary, "ngrams").forms
+    @pytest.mark.parametrize("parts", [1, 3])
+    def test_entries_differ_from_none_by_what_they_say(
+        self, vocabulary: Vocabulary, glossary: Glossary, parts: int
+    ) -> None:
+        """The mean entry is the same as none, what is not there stays away; and so if the words are taken in in parts,
+        of which some have no entry, and what was found is averaged, as several processes do."""
+        there = self.model(vocabulary, glossary, "ngrams").forms.entries_there
         generator = torch.Generator().manual_seed(3)
         entries = [torch.randn(len(vocabulary), 4, generator=generator) + shift for shift in (2.0, -1.0)]
-        for _ in range(1500):
-            usual.observe(entries, forms.entries_there)
-        for rows, there in zip(usual(entries, forms.entries_there), forms.entries_there, strict=True):
-            assert 0 < int(there.sum()) < len(vocabulary)
-            torch.testing.assert_close(rows[there[:, 0]].mean(0), torch.zeros(4), rtol=0, atol=1e-4)
-            assert not rows[~there[:, 0]].any()
+        found = [UsualEntries(4) for _ in range(parts)]
+        for number, usual in enumerate(found):
+            mine = slice(number * len(vocabulary) // parts, (number + 1) * len(vocabulary) // parts)
+            usual.observe([rows[mine] for rows in entries], [some[mine] for some in there])
+        whole = UsualEntries(4)
+        whole.sums.copy_(sum(usual.sums for usual in found) / parts)
+        whole.counts.copy_(sum(usual.counts for usual in found) / parts)
+        for rows, some in zip(whole(entries, there), there, strict=True):
+            assert 0 < int(some.sum()) < len(vocabulary)
+            torch.testing.assert_close(rows[some[:, 0]].mean(0), torch.zeros(4), rtol=0, atol=1e-5)
+            assert not rows[~some[:, 0]].any()
 
     def test_means_are_learned_in_training_alone(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model = self.model(vocabulary, glossary, "ngrams")
-        before = model.input.usual.means.clone()  # type: ignore[union-attr, operator]
+        before = self.usual(model).means
         model.embed()
-        assert torch.equal(model.input.usual.means, before)  # type: ignore[union-attr, arg-type]
+        assert torch.equal(self.usual(model).means, before)
         model.train().embed()
-        assert not torch.equal(model.input.usual.means, before)  # type: ignore[union-attr, arg-type]
+        assert not torch.equal(self.usual(model).means, before)

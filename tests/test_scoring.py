@@ -249,7 +249,7 @@ class TestReport:
         whole = summarise(scores)
         assert {key: summary[key] for key in ("tokens", "loss")} == {key: whole[key] for key in ("tokens", "loss")}
         left = [row for row, unknown in zip(rows, as_unk, strict=True) if not unknown]
-        assert summary["as_unk"]["tokens"] == len(rows) - len(left)
+        assert summary.get("as_unk", {"tokens": 0})["tokens"] == len(rows) - len(left)
         if left:
             alone = summarise(scores_of(left))
             assert (summary["bins"], summary["unseen"]) == (alone["bins"], alone["unseen"])

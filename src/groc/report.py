@@ -31,7 +31,7 @@ def summarise(scores: Scores, as_unk: npt.NDArray[np.bool_] | None = None) -> di
         "vocabulary": len(scores.vocabulary),
         "oov_share": float(unseen.mean()),
         "unseen": _figures(scores.log_prob[unseen]),
-        "as_unk": _figures(scores.log_prob[~themselves]),
+        **({} if themselves.all() else {"as_unk": _figures(scores.log_prob[~themselves])}),
         "bins": [
             {"from": start, "to": end, **_figures(scores.log_prob[inside])}
             for start, end in zip(BINS, ends, strict=True)
@@ -74,7 +74,7 @@ def to_json(figures: Any, indent: int | None = None) -> str:
 def describe(summary: dict[str, Any]) -> str:
     """The same for a person."""
     named = [(_bin_name(row), row) for row in summary["bins"]]
-    if summary["as_unk"]["tokens"]:
+    if "as_unk" in summary:
         named.append(("read as <unk>", summary["as_unk"]))
     rows = [
         [name, f"{row['tokens']:,}", f"{row['tokens'] / summary['tokens']:.1%}", f"{row['loss']:.2f}",

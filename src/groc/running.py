@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import summarise
 from groc.results import RESULT, write_result
-from groc.training import Trainer
+from groc.training import Interrupted, Trainer
 
 MAY_CHANGE = ("compute.", "training.epochs", "training.save_minutes", "corpus")
 """What may differ between a run and its resumption."""
@@ -35,6 +36,21 @@ def check_folder(config: Config, folder: Path, resume: bool) -> None:
         raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
     if resume:
         _check_same(config, folder)
+
+
+@contextmanager
+def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
+    """Where a run is stopped by Ctrl-C, say what is left of it. If there is nothing yet, that is left to the caller."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            raise
+        if group.leads:
+            go_on = f"Go on with the same command and --resume; the state is in {folder}."
+            anew = f"There is no state to go on from yet: delete {folder} and start again."
+            print(f"Stopped. {go_on if (folder / checkpoint.STATE).is_file() else anew}", file=sys.stderr)
+        raise Interrupted from None
 
 
 def train_model(

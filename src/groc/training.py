@@ -171,7 +171,8 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.group.average_gradients(self.model.parameters())
-        self.group.average(part.means for part in self.model.modules() if isinstance(part, UsualEntries))
+        usual = [part for part in self.model.modules() if isinstance(part, UsualEntries)]
+        self.group.average(buffer for part in usual for buffer in part.buffers())
         self.update()
         overwrite(self.state, state)
         with torch.no_grad():

@@ -62,6 +62,8 @@ class CacheSettings:
                 "A unigram cache weighs all words alike, however long ago they were read: leave out theta (--theta) "
                 "and size (--cache-size)."
             )
+        if isinstance(self.share, str) and self.share != LEARNED:
+            raise GrocError(f"The model's share (lambda) is a number between 0 and 1, or learned: not {self.share!r}.")
         if self.faiss and self.kind != "unbounded":
             raise GrocError(f"A {self.kind} cache looks for no neighbours: leave out FAISS (--faiss).")
         if self.joined and self.share is not None:

@@ -146,7 +146,10 @@ def _dynamic(group: argparse._ArgumentGroup) -> None:
 
 
 def _number_or_learned(text: str) -> float | str:
-    return text if text == "learned" else float(text)
+    try:
+        return text if text == "learned" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a number between 0 and 1, or learned, not {text!r}") from None
 
 
 def _number_or_tune(text: str) -> float | None:

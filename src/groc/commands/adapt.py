@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from groc.adaptation import adapting
 from groc.compute import Group
 from groc.corpus import Corpus
 from groc.report import table, to_json
+from groc.running import saying_how_to_go_on
 from groc.text_statistics import texts_of
-from groc.training import Interrupted
 
 
 def adapt(
@@ -33,21 +32,17 @@ def adapt(
     if source is None and Path(recorded.corpus).is_dir() and texts_of(Corpus(recorded.corpus), ["valid"]):
         source = recorded.corpus
     group = Group()
-    try:
+    with saying_how_to_go_on(Path(out), group):
         figures = adapting.adapt(Path(run), config, Path(out), resume, group, source)
-    except Interrupted:
         if group.leads:
-            print(f"Stopped. Go on with the same command and --resume; the state is in {out}.", file=sys.stderr)
-        raise
-    if group.leads:
-        if as_json:
-            print(to_json({"run": out, **figures}))
-        else:
-            print(_describe(figures))
-            if source is None:
-                print(f"\nThe corpus of {run} is not here: give --source CORPUS to see what was forgotten.")
-            print(f"\n{out}: next, groc eval {shlex.quote(out)} {shlex.quote(corpus)}")
-    group.close()
+            if as_json:
+                print(to_json({"run": out, **figures}))
+            else:
+                print(_describe(figures))
+                if source is None:
+                    print(f"\nThe corpus of {run} is not here: give --source CORPUS to see what was forgotten.")
+                print(f"\n{out}: next, groc eval {shlex.quote(out)} {shlex.quote(corpus)}")
+        group.close()
 
 
 def _describe(figures: dict[str, Any]) -> str:

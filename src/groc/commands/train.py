@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.recipe import load_recipe
 from groc.report import to_json
-from groc.running import check_folder, train_model
-from groc.training import Interrupted
+from groc.running import check_folder, saying_how_to_go_on, train_model
 
 
 def train(
@@ -42,30 +40,18 @@ def train(
             f"The recipe {recipe} needs a corpus: give --corpus DIR, a folder with train.txt, valid.txt and test.txt."
         )
     group = Group()
-    try:
+    with saying_how_to_go_on(folder, group):
         figures = run(config, folder, resume, group)
-    except KeyboardInterrupt:
-        if not folder.is_dir() or not any(folder.iterdir()):
-            raise
         if group.leads:
-            print(f"Stopped. {_how_to_go_on(folder)}", file=sys.stderr)
-        raise Interrupted from None
-    if group.leads:
-        if as_json:
-            print(to_json({"run": str(folder), **figures}))
-        else:
-            print(
-                f"{folder}: valid perplexity {figures['valid_perplexity']:.2f} (strict: one stream, every token) after "
-                f"epoch {figures['best_epoch']}, {figures['parameters']:,} parameters. "
-                f"Next: groc eval {shlex.quote(str(folder))} {shlex.quote(config.corpus)}"
-            )
-    group.close()
-
-
-def _how_to_go_on(folder: Path) -> str:
-    if (folder / checkpoint.STATE).is_file():
-        return f"Go on with the same command and --resume; the state is in {folder}."
-    return f"There is no state to go on from yet: delete {folder} and start again."
+            if as_json:
+                print(to_json({"run": str(folder), **figures}))
+            else:
+                print(
+                    f"{folder}: valid perplexity {figures['valid_perplexity']:.2f} (strict: one stream, every token) "
+                    f"after epoch {figures['best_epoch']}, {figures['parameters']:,} parameters. "
+                    f"Next: groc eval {shlex.quote(str(folder))} {shlex.quote(config.corpus)}"
+                )
+        group.close()
 
 
 def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = False) -> dict[str, Any]:

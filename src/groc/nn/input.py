@@ -11,7 +11,7 @@ from groc.nn.aligned import linear
 from groc.nn.characters import Characters
 from groc.nn.dropout import SharedDropout
 from groc.nn.segments import Picks, Segments
-from groc.nn.surface import Features, Surface
+from groc.nn.surface import TINY, Features, Surface
 
 RECENT = 0.01
 """How far a running mean moves in a step."""
@@ -204,18 +204,29 @@ class UsualEntries(nn.Module):
     say something: that the word is in the lexicon, as names are not.
     """
 
-    means: Tensor
-    """Shape: [2, k]"""
+    sums: Tensor
+    """Running means of sums over words, and of how many words they are. So means over the parts of a vocabulary that
+    several processes encode can be put together. Shape: [2, k]"""
+    counts: Tensor
+    """Shape: [2, 1]"""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.register_buffer("means", torch.zeros(2, width))
+        self.register_buffer("sums", torch.zeros(2, width))
+        self.register_buffer("counts", torch.zeros(2, 1))
+
+    @property
+    def means(self) -> Tensor:
+        """Shape: [2, k]"""
+        return self.sums / self.counts.clamp(min=TINY)
 
     def observe(self, entries: Sequence[Tensor], there: Sequence[Tensor]) -> None:
-        """Move the means towards those of these words' relations and definitions. Shape: [V, k] twice, [V, 1] twice"""
+        """Take in these words' relations and definitions. Shape: [V, k] twice, [V, 1] twice"""
         with torch.no_grad():
-            now = [(rows * some).sum(0) / some.sum().clamp(min=1) for rows, some in zip(entries, there, strict=True)]
-            self.means.lerp_(torch.stack(now).to(self.means), RECENT)
+            sums = torch.stack([(rows * some).sum(0) for rows, some in zip(entries, there, strict=True)])
+            counts = torch.stack([some.sum(0) for some in there])
+            self.sums.lerp_(sums.to(self.sums), RECENT)
+            self.counts.lerp_(counts.to(self.counts), RECENT)
 
     def forward(
         self, entries: Sequence[Tensor], there: Sequence[Tensor], basis: Tensor | None = None
@@ -249,9 +260,9 @@ class GroundedInput(nn.Module):
         strings = self.surface.reduced(forms.strings)  # [S, k]
         entries: Sequence[Tensor] = forms.context(strings)
         if self.usual is not None:
-            if self.training:
-                self.usual.observe(entries, forms.entries_there)
-            entries = self.usual(entries, forms.entries_there)
+            found, entries = entries, self.usual(entries, forms.entries_there)
+            if self.training:  # from the next step on, so that all processes have used the same means
+                self.usual.observe(found, forms.entries_there)
         parts = self.forms_dropout([strings[: forms.words], *entries], forms)
         weight, basis = self.combination.weight, self.surface.basis
         if basis is not None:  # all that follows is linear: project the three blocks of the weight, not the words

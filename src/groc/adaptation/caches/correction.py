@@ -93,7 +93,7 @@ class Learned:
     weighed by how well it would have predicted the words before, the last ones most.
 
     So a cache counts for much in a text that repeats itself and for little in one of shuffled lines, and nothing has to
-    be tuned. It is a mixture of experts with forgetting (Herbster and Warmuth, 1998, call it tracking the best one).
+    be tuned. It is a Bayesian mixture of the shares, whose evidence is discounted from word to word.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -118,15 +118,17 @@ class Learned:
     def _evidence_before(self, tried: Tensor) -> Tensor:
         """The evidence when each word is to come, and then of all of them. Shape: [T, shares] -> [T, shares]"""
         self.evidence = self.evidence.to(tried.device)
-        pieces = [tried[:0]]
+        steps = torch.arange(min(PIECE, len(tried)) + 1, device=tried.device)
+        ages = (steps[:, None] - 1 - steps[:-1]).double()  # of each word of a piece when another is to come
+        kept = torch.where(ages >= 0, MEMORY ** ages.clamp(min=0), 0.0)
+        left = MEMORY ** steps.double()[:, None]  # of what was known before the piece
+        found = []
         for piece in torch.split(tried, PIECE):
-            steps = torch.arange(len(piece) + 1, device=tried.device)
-            ages = (steps[:, None] - 1 - steps[:-1]).double()  # of each word when another is to come
-            kept = torch.where(ages >= 0, MEMORY ** ages.clamp(min=0), 0.0)  # [T + 1, T]
-            evidence = kept @ piece + MEMORY ** steps.double()[:, None] * self.evidence
+            size = len(piece)
+            evidence = kept[: size + 1, :size] @ piece + left[: size + 1] * self.evidence
             self.evidence = evidence[-1]
-            pieces.append(evidence[:-1])
-        return torch.cat(pieces)
+            found.append(evidence[:-1])
+        return torch.cat(found)
 
 
 class Joined:

@@ -32,7 +32,7 @@ from groc.adaptation.caches import (
     Weights,
     neighbours,
 )
-from groc.adaptation.caches.correction import MEMORY, PIECE, SHARES
+from groc.adaptation.caches.correction import MEMORY, PIECE, PRIOR, SHARES
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -113,7 +113,7 @@ def nearness(theta: float, size: int) -> Weigh:
 def loop(stream: Stream, weigh: Weigh, share: float | None = None, alpha: float | None = None) -> Array:
     """Interpolated with the model's share, or with one that is learned, or joined to the softmax with alpha."""
     result = []
-    evidence = np.zeros(len(SHARES))
+    evidence = PRIOR * np.log(SHARES)
     for t, word in enumerate(stream.words):
         weights = weigh(list(stream.states[:t]), stream.states[t])
         scores = np.exp(stream.logits[t])
@@ -125,6 +125,7 @@ def loop(stream: Stream, weigh: Weigh, share: float | None = None, alpha: float 
             p = p / p.sum()
         elif t == 0:
             p = scores / scores.sum()
+            evidence = MEMORY * evidence
         else:
             model, cached = scores / scores.sum(), counted / counted.sum()
             odds = np.exp(evidence - evidence.max())

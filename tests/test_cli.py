@@ -265,6 +265,14 @@ class TestRecords:
         (name,) = json.loads((folder / "result.json").read_text())["evaluations"]
         assert name.endswith(", new words 1.5")
 
+    def test_figures_that_replace_others_say_so(
+        self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path
+    ) -> None:
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        for share, replaces in (("0.9", False), ("0.9", False), ("0.8", True)):
+            _, _, err = run("eval", folder, corpus_folder, "--cache", "unigram", "--lambda", share, "--record")
+            assert ("these replace them" in err) == replaces
+
     def test_no_record_to_add_to(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
         folder = shutil.copytree(trained["groc"], tmp_path / "run")
         (folder / "result.json").unlink()

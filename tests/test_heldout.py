@@ -239,6 +239,20 @@ class TestCommand:
             assert f"| {row['condition']} " in printed
             assert f"{row['loss']['mean']:.3f}" in printed
 
+    def test_goes_on_wherever_it_was_stopped_and_with_the_same_choice_alone(
+        self, call: Call, corpus: Path, glossary_file: Path, tmp_path: Path
+    ) -> None:
+        settings = as_pairs({**tiny_settings(), "forms.lexicon": str(glossary_file)})
+        out = tmp_path / "out"
+        command = ["run", corpus, "tiny", *settings, "--out", out, *self.CHOICE]
+        assert call("prepare", corpus, "--out", out / "text", "--lexicon", glossary_file, *self.CHOICE)[0] == 0
+        status, printed, said = call(*command, "--resume")  # stopped before training began
+        assert status == 0, said
+        assert call(*command, "--resume")[1] == printed
+        status, _, said = call(*command, "--resume", "--words", 3)
+        assert status == 1
+        assert "with words 2, least 5" in said
+
     def test_what_is_wrong_is_said(self, call: Call, corpus: Path, glossary_file: Path, tmp_path: Path) -> None:
         (tmp_path / "full").mkdir()
         (tmp_path / "full" / "mine").touch()

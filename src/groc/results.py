@@ -68,20 +68,28 @@ def _earlier_evaluations(path: Path, figures: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def add_evaluation(path: Path, summary: dict[str, Any]) -> None:
-    """Add the figures of an evaluation to the record of a run."""
+SETTINGS = ("caches", "dynamic", "memory", "novelty", "sharpness", "uniform_mixed_in", "glossary", "tokens")
+"""Of an evaluation: what its figures depend on besides the model, its words and, by its length, the text."""
+
+
+def add_evaluation(path: Path, summary: dict[str, Any]) -> str:
+    """Add the figures of an evaluation to the record of a run. What it is called there comes back if it replaces
+    figures that were taken with other settings, or empty."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         name = evaluation_name(summary)
         kept = {name: value for name, value in summary.items() if name not in ("run", "text")}
         if kept.get("tuned_on"):
             kept["tuned_on"] = text_name(kept["tuned_on"])
+        before = record["evaluations"].get(name, kept)
         record["evaluations"][name] = kept
     except (OSError, ValueError, KeyError):
         raise GrocError(
             f"{path} is not the record of a run, so the figures cannot be added to it: evaluate without --record."
         ) from None
     write_text(path, to_json(record, indent=1) + "\n")
+    now = json.loads(to_json(kept))  # as a record has it
+    return name if any(before.get(key) != now.get(key) for key in SETTINGS) else ""
 
 
 def evaluation_name(summary: dict[str, Any]) -> str:

@@ -118,6 +118,17 @@ def hold_out(corpus: Corpus, folder: Path, compiler: FormsCompiler, choice: Choi
     return record
 
 
+def check_same(folder: Path, corpus: Corpus, choice: Choice) -> None:
+    """Whether the words in a folder were held out of this corpus, and chosen so."""
+    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    if (record["corpus"], record["choice"]) != (corpus.folder.name, asdict(choice)):
+        chosen = ", ".join(f"{name} {value}" for name, value in record["choice"].items())
+        raise GrocError(
+            f"The words in {folder} were held out of {record['corpus']} with {chosen}: go on with the same, or choose "
+            "another --out."
+        )
+
+
 def candidates(train: Text, compiler: FormsCompiler, choice: Choice) -> list[str]:
     """The words of a training text that can be held out, or be a control, in alphabetical order."""
     return sorted(

@@ -110,8 +110,12 @@ def evaluate(
         "tuning": tables,
         "protocol": PROTOCOL,
     }
-    if record:
-        add_evaluation(Path(run) / RESULT, summary)
+    if record and (replaced := add_evaluation(Path(run) / RESULT, summary)):
+        print(
+            f"The record of {run} had figures for {replaced!r} that were taken with other settings or of another "
+            "text: these replace them.",
+            file=sys.stderr,
+        )
     if as_json:
         print(to_json(summary))
         return

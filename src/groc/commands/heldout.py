@@ -9,7 +9,7 @@ from pathlib import Path
 
 from groc import checkpoint
 from groc.adaptation.conditions import describe, score_held_out
-from groc.adaptation.heldout import LINES, Choice, HeldOut, hold_out
+from groc.adaptation.heldout import LINES, RECORD, Choice, HeldOut, check_same, hold_out
 from groc.building import build_lexicon
 from groc.commands.train import run as train
 from groc.compute import Group, choose
@@ -62,10 +62,17 @@ def whole(
     """Hold words out, train a recipe on the rest, score them."""
     text, folder = Path(out) / TEXT, Path(out) / RUN
     config = load_recipe(recipe, variant, assignments).replace({"corpus": str(text)})
-    if not resume:
-        hold_out(Corpus(corpus), text, _compiler(config), choice)
-    train(config, folder, resume, Group())
-    score(str(folder), str(text), config.compute.device, choice.seed, record=True, as_json=as_json)
+    try:
+        if resume and (text / RECORD).is_file():
+            check_same(text, Corpus(corpus), choice)
+        else:
+            hold_out(Corpus(corpus), text, _compiler(config), choice)
+        train(config, folder, resume and (folder / checkpoint.STATE).is_file(), Group())
+        score(str(folder), str(text), config.compute.device, choice.seed, record=True, as_json=as_json)
+    except KeyboardInterrupt:
+        if (text / RECORD).is_file():
+            print(f"Stopped. Go on with the same command and --resume; what is done is in {out}.", file=sys.stderr)
+        raise
 
 
 def _compiler(config: Config) -> FormsCompiler:

@@ -16,11 +16,14 @@ from groc.scoring import Correction, Segment
 
 LARGEST_THETA = 1e6
 """The likeness of states is a sum of thousands of numbers at most, so that nothing overflows."""
+LARGEST_SIZE = 10**9
 
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
 """Of the model, of which a learned one is a mean."""
 MEMORY = 0.99
 """How much of what speaks for a share is kept from word to word."""
+PRIOR = 20
+"""A text begins as if so many words had been read of which the cache had none: the share is .97 then."""
 PIECE = 256
 """Words whose evidence is added up at once."""
 
@@ -64,8 +67,8 @@ def check(theta: float, size: int) -> None:
         raise GrocError(
             f"theta, how much the likeness of states counts, lies between 0 and 1,000,000, not at {theta:g}."
         )
-    if size < 1:
-        raise GrocError(f"The size of a cache, in words, is 1 or more, not {size}.")
+    if not 1 <= size <= LARGEST_SIZE:
+        raise GrocError(f"The size of a cache, in words, lies between 1 and {LARGEST_SIZE:,}, not at {size}.")
 
 
 class Interpolated:
@@ -98,7 +101,7 @@ class Learned:
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
-        self.evidence = torch.zeros(len(SHARES), dtype=torch.float64)
+        self.evidence = PRIOR * torch.tensor(SHARES, dtype=torch.float64).log()
         """For each share the log-probability of the words so far, those of long ago forgotten."""
 
     def __call__(self, segment: Segment) -> Tensor:

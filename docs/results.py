@@ -38,7 +38,7 @@ def page(results: Results) -> str:
     blocks = [HEAD, "## What holds of the paper's claims, and of ours\n", *(f"- {line}" for line in lines)]
     for table in TABLES.values():
         rows = table.rows(results)
-        blocks += [f"\n## {table.title}\n", f"{table.place} of the paper; `groc paper {table.name}`.\n"]
+        blocks += [f"\n## {table.title}\n", f"{table.place or 'Not'} of the paper; `groc paper {table.name}`.\n"]
         blocks += [table.markdown(rows)]
         if table.name in FIGURES and any(row["runs"] for row in rows):
             blocks += [f"\n![{table.title}](images/{image(table.name)})"]

@@ -273,6 +273,25 @@ class TestRecords:
             _, _, err = run("eval", folder, corpus_folder, "--cache", "unigram", "--lambda", share, "--record")
             assert ("these replace them" in err) == replaces
 
+    @pytest.mark.parametrize(
+        ("text", "lambda_", "said", "tuned_on"),
+        [
+            ("test.txt", None, "itself: its figures are too good", "test.txt"),
+            ("valid.txt", "0.9", "nothing was tuned on", ""),
+            ("valid.txt", None, "", "valid.txt"),
+        ],
+    )
+    def test_what_tuning_is_worth(
+        self, run: Run, trained: dict[str, Path], corpus_folder: Path,
+        text: str, lambda_: str | None, said: str, tuned_on: str,
+    ) -> None:  # fmt: skip
+        options = ["--vocabulary", "train", "--cache", "unigram", "--tune", corpus_folder / text, "--json"]
+        _, out, err = run("eval", trained["groc"], corpus_folder, *options, *(["--lambda", lambda_] if lambda_ else []))
+        assert said in err
+        assert bool(said) == ("tuned on" in err.lower())
+        assert json.loads(out)["tuned_on"].endswith(tuned_on)
+        assert bool(json.loads(out)["tuned_on"]) == bool(tuned_on)
+
     def test_no_record_to_add_to(self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path) -> None:
         folder = shutil.copytree(trained["groc"], tmp_path / "run")
         (folder / "result.json").unlink()

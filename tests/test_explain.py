@@ -16,6 +16,7 @@ from conftest import NEW_WORDS, SURFACES, TERMS, TRAIN_WORDS, tiny_config, tiny_
 
 from groc import checkpoint
 from groc.cli import main
+from groc.commands.explain import _table
 from groc.errors import GrocError
 from groc.explain import Part, explain
 from groc.lexicon import Empty, Glossary
@@ -293,3 +294,11 @@ def test_command_tells_how_rare_a_rare_word_is(
     [(share, bits)] = re.findall(r"probability ([\d.e-]+)%, ([\d.]+) bits", capsys.readouterr().out)
     assert float(share) / 100 == pytest.approx(wanted["probability"], rel=0.06, abs=0)
     assert float(bits) == pytest.approx(wanted["surprisal"], abs=0.005)
+
+
+def test_bars_are_empty_where_nothing_changes() -> None:
+    parts = [Part("surface", "zxq", -1e-8, None), Part("definition", "a thing", 0.0, None)]
+    table = _table(parts)
+    assert "█" not in table
+    assert "-0.000" not in table
+    assert "█" in _table([*parts, Part("relation", "thing", 0.2, None)])

@@ -77,11 +77,15 @@ def evaluate(
         valid = text_of(tune, "valid")
         tuned = tune_online(model, valid.ids(set_words(model, valid, vocabulary)), online, sizes=sizes)
         untuned = "" if NEW in tuned.tables else _usual_for_new_words(model, online)
-        online, tables, tuned_on = tuned.online, tuned.tables, valid.name
+        online, tables, tuned_on = tuned.online, tuned.tables, valid.name if tuned.tables else ""
+        if not tables:
+            print(f"Everything is given, so nothing was tuned on {valid.name}.", file=sys.stderr)
+        elif valid.name == text.name:
+            print(f"Tuned on {text.name} itself: its figures are too good.", file=sys.stderr)
     words = set_words(model, text, vocabulary)
     if untuned and not words.counts.all():
         print(
-            f"No word of {tuned_on} counts as new to the model, so what new words get cannot be tuned there: "
+            f"No word of {valid.name} counts as new to the model, so what new words get cannot be tuned there: "
             f"{untuned}, as usual.",
             file=sys.stderr,
         )

@@ -42,15 +42,19 @@ def _blocks(explanation: Explanation, model: LanguageModel) -> list[str]:
     return blocks
 
 
+VISIBLE = 5e-4
+"""A change that the table's three decimals show: bars are no longer where the largest is smaller than that."""
+
+
 def _table(parts: list[Part]) -> str:
     """One row a form: what its absence changes. A group of forms stands over its members."""
-    largest = max(part.change for part in parts) or 1.0
+    largest = max(*(part.change for part in parts), VISIBLE)
     rows = [["without", "change", "", "" if parts[0].bits is None else "surprisal"]]
     rows += [
         [
             _label(part),
-            f"{part.change:.3f}",
-            bar(part.change / largest),
+            f"{max(part.change, 0.0):.3f}",  # a cosine may be above 1 by its rounding
+            bar(max(part.change, 0.0) / largest),
             "" if part.bits is None else f"{part.bits:+.2f} bits",
         ]
         for part in parts

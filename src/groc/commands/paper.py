@@ -59,7 +59,7 @@ def paper(
     if as_json:
         print(to_json({"table": name, "title": table.title, "paper": table.place, "rows": rows}))
     else:
-        print(f"{table.title} ({table.place} of the paper)\n\n{table.markdown(rows)}")
+        print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows)}")
 
 
 def _run_cells(

@@ -215,7 +215,7 @@ OPEN_TABLES = (
         "words; `known`: percent of those tokens of which the lexicon says something.",
     ),
     Table(
-        "unseen", "Loss on words never seen in training, by what the model is told of them (nats)", "Not", ("domain",),
+        "unseen", "Loss on words never seen in training, by what the model is told of them (nats)", "", ("domain",),
         ("oov", "even share", *UNSEEN), find=_unseen, shown=("runs",),
         note="`even share`: what a share of even odds would give them, as large as the text has new words (the paper's "
         "tied model, with the best share). `tied` is told nothing of them, GroC their characters, or these and their "
@@ -227,7 +227,7 @@ OPEN_TABLES = (
         note="`updates`: to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news.",
     ),
     Table(
-        "held-out", "Loss on words held out of training, by what the model is told of them (nats)", "Not",
+        "held-out", "Loss on words held out of training, by what the model is told of them (nats)", "",
         ("dataset", "model", "told"), ("loss", "gain", "low", "high", "seen_loss"), find=_held_out,
         note="`gain`: over the first row, `low` to `high` its 95% interval; `seen loss`: on words that training saw as "
         "often, in the same lines.",

@@ -81,7 +81,7 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> str:
         kept = {name: value for name, value in summary.items() if name not in ("run", "text")}
         if kept.get("tuned_on"):
             kept["tuned_on"] = text_name(kept["tuned_on"])
-        before = record["evaluations"].get(name, kept)
+        before = record["evaluations"].get(name)
         record["evaluations"][name] = kept
     except (OSError, ValueError, KeyError):
         raise GrocError(
@@ -89,7 +89,7 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> str:
         ) from None
     write_text(path, to_json(record, indent=1) + "\n")
     now = json.loads(to_json(kept))  # as a record has it
-    return name if any(before.get(key) != now.get(key) for key in SETTINGS) else ""
+    return name if before and any(before.get(key) != now.get(key) for key in SETTINGS) else ""
 
 
 def evaluation_name(summary: dict[str, Any]) -> str:

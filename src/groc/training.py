@@ -85,6 +85,8 @@ class Trainer:
         self.frozen: Embeddings | None = None
         """With sparse updates, the embeddings of the last full one."""
         counts, draws = model.vocabulary.counts, self.options.sample
+        self.means = [b for part in model.modules() if isinstance(part, UsualEntries) for b in part.buffers()]
+        """What processes find out together besides gradients."""
         self.sampler = Sampler(counts, draws, policy.device) if draws else None
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""
@@ -171,8 +173,7 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.group.average_gradients(self.model.parameters())
-        usual = [part for part in self.model.modules() if isinstance(part, UsualEntries)]
-        self.group.average(buffer for part in usual for buffer in part.buffers())
+        self.group.average(self.means)
         self.update()
         overwrite(self.state, state)
         with torch.no_grad():

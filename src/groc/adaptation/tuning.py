@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from groc.adaptation.caches import NewWords, Weights
+from groc.adaptation.caches.correction import SHARES
 from groc.adaptation.dynamic import Dynamic, Sizes
 from groc.adaptation.online import LEARNED, USUAL_SHARPNESS, CacheSettings, Online, Share, spreading
 from groc.compute import full_float32
@@ -33,7 +34,7 @@ ROUNDS = 10
 class Grids:
     """The values that are tried where none is given."""
 
-    shares: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
+    shares: tuple[float, ...] = SHARES
     thetas: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     """Of the local cache. The states of some models are small: they need a large one."""
     kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)

@@ -43,7 +43,7 @@ def _blocks(explanation: Explanation, model: LanguageModel) -> list[str]:
 
 
 VISIBLE = 5e-4
-"""A change that the table's three decimals show: bars are no longer where the largest is smaller than that."""
+"""A change that the table's three decimals show: one that they do not is no full bar, even if no other is larger."""
 
 
 def _table(parts: list[Part]) -> str:

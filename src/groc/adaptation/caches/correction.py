@@ -19,7 +19,7 @@ LARGEST_THETA = 1e6
 LARGEST_SIZE = 10**9
 
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
-"""Of the model, of which a learned one is a mean."""
+"""Of the model: those that are tried, and of which a learned one is a mean."""
 MEMORY = 0.99
 """How much of what speaks for a share is kept from word to word."""
 PRIOR = 20
@@ -87,8 +87,12 @@ class Interpolated:
         return self.mix(segment, self.cache.read(segment))
 
     def mix(self, segment: Segment, weights: Weights) -> Tensor:
-        mixed = torch.logaddexp(segment.log_prob + self.log_share, weights.log_prob() + self.log_rest)
-        return torch.where(weights.total.isneginf(), segment.log_prob, mixed)
+        return _interpolated(segment, weights, self.log_share, self.log_rest)
+
+
+def _interpolated(segment: Segment, weights: Weights, log_share: Tensor | float, log_rest: Tensor | float) -> Tensor:
+    mixed = torch.logaddexp(segment.log_prob + log_share, weights.log_prob() + log_rest)
+    return torch.where(weights.total.isneginf(), segment.log_prob, mixed.to(segment.log_prob.dtype))
 
 
 class Learned:
@@ -111,12 +115,10 @@ class Learned:
         model, cached = segment.log_prob.double(), weights.log_prob().double()
         shares = torch.tensor(SHARES, dtype=torch.float64, device=model.device)
         tried = torch.logaddexp(model[:, None] + shares.log(), cached[:, None] + (-shares).log1p())  # [T, shares]
-        empty = weights.total.isneginf()
         # While the cache is empty, and of a word that is impossible with every share, there is nothing to learn.
-        tried = tried.masked_fill((empty | (model.isneginf() & cached.isneginf()))[:, None], 0.0)
+        tried = tried.masked_fill((weights.total.isneginf() | (model.isneginf() & cached.isneginf()))[:, None], 0.0)
         share = (self._evidence_before(tried).softmax(1) * shares).sum(1)
-        mixed = torch.logaddexp(model + share.log(), cached + (-share).log1p())
-        return torch.where(empty, segment.log_prob, mixed.to(segment.log_prob.dtype))
+        return _interpolated(segment, weights, share.log(), (-share).log1p())
 
     def _evidence_before(self, tried: Tensor) -> Tensor:
         """The evidence when each word is to come, and then of all of them. Shape: [T, shares] -> [T, shares]"""

@@ -53,3 +53,13 @@ def test_a_job_may_be_any_command(tmp_path: Path, corpus_folder: Path, glossary_
     jobs.write_text(json.dumps({"covered": ["groc", *lexicon]}))
     side_by_side(jobs, tmp_path / "runs")
     assert "definition" in (tmp_path / "runs" / "covered.log").read_text()
+
+
+def test_runs_that_wait_are_done_too_and_those_that_are_done_are_left_alone(
+    tmp_path: Path, corpus_folder: Path, glossary_file: Path
+) -> None:
+    jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 1)
+    first = side_by_side(jobs, tmp_path / "runs", "--at-once", "1")
+    written = [(tmp_path / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")]
+    assert side_by_side(jobs, tmp_path / "runs", "--at-once", "1") == first
+    assert [(tmp_path / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")] == written

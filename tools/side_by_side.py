@@ -1,14 +1,15 @@
 """Train several models at the same time on one machine, evaluate each on its test text, and gather their records.
 
-    python tools/side_by_side.py JOBS.json --out FOLDER [--seconds 500]
+    python tools/side_by_side.py JOBS.json --out FOLDER [--at-once 5] [--seconds 500]
 
 JOBS.json: {"NAME": ["RECIPE", "VARIANT", "CORPUS", "key=value", ...], ...}; a job that begins with "groc" is that
 command itself: ["groc", "paper", "cross-domain", "--run", ...].
 
 A word-level model keeps a small part of a large GPU busy: it waits for one word after the other. NVIDIA's multi-process
 service, which is started if the machine has it, lets the steps of several processes run between each other; eight tied
-models on one H200 take 2.6 times less time than one after the other (EXPERIMENTS.md). When the time is up all runs are
-stopped with their state saved; the same command goes on with them.
+models on one H200 take 2.6 times less time than one after the other (EXPERIMENTS.md). With `--at-once` the
+others wait in the order of the file until one has ended. When the time is up all runs are stopped with their state
+saved; the same command goes on with them, and leaves alone those that were done.
 """
 
 from __future__ import annotations
@@ -37,12 +38,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--at-once", type=int, help="runs at the same time (default: all)")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
     jobs: dict[str, list[str]] = json.loads(options.jobs.read_text(encoding="utf-8"))
     options.out.mkdir(parents=True, exist_ok=True)
     with multi_process_service():
-        run_all(jobs, options.out, time.monotonic() + min(options.seconds, threading.TIMEOUT_MAX / 2))
+        end = time.monotonic() + min(options.seconds, threading.TIMEOUT_MAX / 2)
+        with ThreadPoolExecutor(options.at_once or len(jobs)) as pool:
+            for done in [pool.submit(run, job, options.out / name, end) for name, job in jobs.items()]:
+                done.result()
     rows = [summary(name, options.out / name) for name in jobs]
     print(table(["run", "epochs", "train", "valid", "best", "test", "s an epoch"], rows))
 
@@ -63,24 +68,25 @@ def multi_process_service() -> Iterator[None]:
             subprocess.run([control], input=b"quit\n", check=True)
 
 
-def run_all(jobs: dict[str, list[str]], out: Path, end: float) -> None:
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        for done in [pool.submit(run, job, out / name, end) for name, job in jobs.items()]:
-            done.result()
-
-
 def run(job: list[str], folder: Path, end: float) -> None:
     """Train, or go on training, and then evaluate; what is said goes into a file beside the run."""
-    with folder.with_suffix(".log").open("ab") as log:
+    done = folder.with_name(f"{folder.name}.done")
+    if done.exists() and json.loads(done.read_text(encoding="utf-8")) == job:
+        return
+    with folder.with_name(f"{folder.name}.log").open("ab") as log:
         for command in commands(job, folder):
+            left = end - time.monotonic()
+            if left <= 0:
+                return
             process = subprocess.Popen([sys.executable, "-m", "groc", *command], stdout=log, stderr=log)
             try:
-                if process.wait(max(end - time.monotonic(), 0)):
+                if process.wait(left):
                     return
             except subprocess.TimeoutExpired:
                 process.terminate()  # it saves its state
                 process.wait()
                 return
+    done.write_text(json.dumps(job), encoding="utf-8")
 
 
 def commands(job: list[str], folder: Path) -> list[list[str]]:

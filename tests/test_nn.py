@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import permutations
 
 import numpy as np
@@ -233,32 +232,6 @@ class TestHashedNgrams:
             ]
             assert found.index[found.offsets[i] : found.offsets[i + 1]].tolist() == expected
             assert float(found.scale[i]) == pytest.approx(max(len(expected), 1) ** -0.5)
-
-    @given(word_lists, st.integers(1, 3))
-    def test_strings_as_a_whole_have_buckets_of_their_own(self, some: list[str], hashes: int) -> None:
-        forms, buckets, whole = forms_of(some), 2**31 - 1, 2**30
-        plain, begins = hash_ngrams(forms, self.LENGTHS, buckets - whole, hashes)
-        index, offsets = hash_ngrams(forms, self.LENGTHS, buckets, hashes, whole=whole)
-        own = set()
-        for i in range(len(forms)):
-            ngrams = plain[begins[i] : begins[i + 1]].tolist()
-            rows = index[offsets[i] : offsets[i + 1]].tolist()
-            assert rows[: len(ngrams)] == ngrams
-            times = Counter(rows[len(ngrams) :])
-            assert len(times) == hashes
-            assert set(times.values()) == {round(len(ngrams) ** 0.5)}
-            assert min(times) >= buckets - whole
-            own |= set(times)
-        assert len(own) == hashes * len(forms)
-
-    def test_a_string_that_training_never_had_has_no_row_as_a_whole(self) -> None:
-        module = HashedNgrams(4, 100_000, 2, 1, 4, 2, familiar=True, whole=50_000)
-        module.remember(forms_of(["bass", "sound"]))
-        for word, whole in (("bass", True), ("bassss", False)):
-            lists = module.features(forms_of([word]))
-            rows = lists.index[: lists.offsets[1]]  # of the first string, the word
-            assert len(rows) > 0
-            assert bool((rows >= 50_000).any()) == whole
 
     def test_what_is_familiar_is_part_of_the_weights(self) -> None:
         module, twin = (HashedNgrams(4, 1000, 2, 1, 4, 2, familiar=True) for _ in range(2))

@@ -56,7 +56,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "ngrams",
         {
             "training.sample": 12, "forms.surface_dropout": 0.3, "output.count_bias": True, "surface.familiar": True,
-            "forms.centred": True, "surface.whole": 50,
+            "forms.centred": True,
         },
     ),
     "deep residual": ("deep-residual", "cnn", {"training.clip": 0.0}),

@@ -101,7 +101,7 @@ def _surface(config: settings.Config) -> Surface:
     if part.kind == "cnn":
         return CharacterCNN(dim, part.characters, part.filters, part.highway, part.longest)
     return HashedNgrams(
-        dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram, part.hashes, part.familiar, part.whole
+        dim, part.buckets, part.rank, part.shortest_ngram, part.longest_ngram, part.hashes, part.familiar
     )
 
 

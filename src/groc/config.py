@@ -68,8 +68,6 @@ class Surface:
     """ngrams: rows that an n-gram adds up. Two n-grams that share a row are unlikely to share both."""
     familiar: bool = False
     """ngrams: whether those that no string of training had are left out of new words."""
-    whole: int = 0
-    """ngrams: of the buckets, those for strings as a whole, which learn what the parts of a string do not tell."""
 
 
 @dataclass(frozen=True)
@@ -301,10 +299,9 @@ AT_LEAST_ONE = (
     "training.batch", "training.unroll", "training.epochs", "training.valid_streams",
 )  # fmt: skip
 NOT_NEGATIVE = (
-    "forms.relations", "forms.definition", "surface.highway", "surface.whole", "output.depth", "training.clip",
-    "training.rate", "training.encoder_rate", "training.weight_decay", "training.warmup", "training.activation",
-    "training.temporal", "training.stop_after", "training.patience", "training.sample", "training.save_minutes",
-    "model.start",
+    "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
+    "training.encoder_rate", "training.weight_decay", "training.warmup", "training.activation", "training.temporal",
+    "training.stop_after", "training.patience", "training.sample", "training.save_minutes", "model.start",
 )  # fmt: skip
 SHARES = (
     "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",
@@ -339,8 +336,6 @@ def check(config: Config) -> Config:
         raise GrocError("output.cutoffs must be a list of ranks from 1 that rise: where the next band of words begins.")
     if config.surface.longest_ngram < config.surface.shortest_ngram:
         raise GrocError("surface.longest_ngram must not be smaller than surface.shortest_ngram.")
-    if config.surface.whole >= config.surface.buckets:
-        raise GrocError("surface.whole must be smaller than surface.buckets: n-grams need buckets, too.")
     if unknown := set(config.forms.without) - {"relations", "definitions"}:
         raise GrocError(f"forms.without={unknown.pop()} is not possible: choose from relations, definitions.")
     return config

@@ -27,27 +27,16 @@ class HashedNgrams(nn.Module):
 
     An n-gram that no string of training had would add rows that others have formed, which say nothing of it. With
     `familiar` such n-grams are left out of a word.
-
-    The last `whole` rows are for strings as a whole, each of which has its own, or nearly: they learn what its n-grams,
-    whose rows many strings move, do not tell. In a string they weigh as much as all its n-grams together.
     """
 
     known: Tensor | None
     """Which n-grams strings of training had: a bit for each value of a hash function. All zero: not noted yet."""
 
     def __init__(
-        self,
-        dim: int,
-        buckets: int,
-        rank: int,
-        shortest: int,
-        longest: int,
-        hashes: int,
-        familiar: bool = False,
-        whole: int = 0,
+        self, dim: int, buckets: int, rank: int, shortest: int, longest: int, hashes: int, familiar: bool = False
     ) -> None:
         super().__init__()
-        self.buckets, self.whole = buckets, whole
+        self.buckets = buckets
         self.hashes = hashes
         self.lengths = range(shortest, longest + 1)
         self.table = nn.Parameter(torch.randn(buckets, rank))
@@ -63,13 +52,11 @@ class HashedNgrams(nn.Module):
         bits = np.unpackbits(self.known.cpu().numpy())
         for values, _ in _ngrams(forms, self.lengths):
             bits[_bit(values, len(bits))] = 1
-        if self.whole:
-            bits[_bit(_strings(forms), len(bits))] = 1
         self.known.copy_(torch.from_numpy(np.packbits(bits)))
 
     def features(self, forms: WordForms) -> Segments:
         known = self.known.cpu().numpy() if self.known is not None and self.known.any() else None
-        index, offsets = hash_ngrams(forms, self.lengths, self.buckets, self.hashes, known, self.whole)
+        index, offsets = hash_ngrams(forms, self.lengths, self.buckets, self.hashes, known)
         scale = 1 / np.sqrt(np.maximum(np.diff(offsets), 1))
         return Segments.of(index, offsets, scale.astype(np.float32), self.buckets)
 
@@ -112,64 +99,23 @@ def _ngrams(forms: WordForms, lengths: range) -> Iterator[tuple[npt.NDArray[np.u
             yield mixed * np.uint64(0xBF58476D1CE4E5B9), string[whole]
 
 
-def _strings(forms: WordForms) -> npt.NDArray[np.uint64]:
-    """A hash value of each string as a whole."""
-    sizes, starts = np.diff(forms.boundaries), forms.boundaries[:-1]
-    value = np.zeros(len(sizes), np.uint64)
-    for place in range(int(sizes.max())):
-        going = sizes > place
-        letter = forms.characters[starts[going] + place].astype(np.uint64) + np.uint64(FIRST_BYTE)
-        value[going] = (value[going] ^ letter) * np.uint64(0x100000001B3) + np.uint64(place)
-    return (value ^ (value >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-
-
 def hash_ngrams(
-    forms: WordForms,
-    lengths: range,
-    buckets: int,
-    hashes: int,
-    known: npt.NDArray[np.uint8] | None = None,
-    whole: int = 0,
+    forms: WordForms, lengths: range, buckets: int, hashes: int, known: npt.NDArray[np.uint8] | None = None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The buckets of each n-gram of each string, and where each string's list begins (as in `Lists`).
-
-    Behind them come those of the string as a whole, if there are any for that: as often as it takes to weigh as much as
-    all n-grams together, a sum of vectors that have nothing to do with each other.
-    """
+    """The buckets of each n-gram of each string, and where each string's list begins (as in `Lists`)."""
     found, owners = [], []
     for mixed, owner in _ngrams(forms, lengths):
-        mixed, owner = _known_among(mixed, owner, known)
-        for bucket in _buckets(mixed, buckets - whole, hashes):
-            found.append(bucket)
+        if known is not None:
+            old = _among(mixed, known)
+            mixed, owner = mixed[old], owner[old]
+        for _ in range(hashes):
+            found.append(((mixed ^ (mixed >> np.uint64(32))) % np.uint64(buckets)).astype(np.int32))
             owners.append(owner)
-    if whole:
-        rows = np.bincount(np.concatenate(owners), minlength=len(forms))
-        mixed, owner = _known_among(_strings(forms), np.arange(len(forms)), known)
-        times = np.maximum(np.rint(np.sqrt(rows[owner])).astype(np.int64), 1)
-        for bucket in _buckets(mixed, whole, hashes):
-            found.append(np.repeat(buckets - whole + bucket, times))
-            owners.append(np.repeat(owner, times))
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(forms)))])
     return np.concatenate(found)[order], offsets.astype(np.int32)
-
-
-def _known_among(
-    mixed: npt.NDArray[np.uint64], owner: npt.NDArray[np.int64], known: npt.NDArray[np.uint8] | None
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """The hash values that are in a set, and who has them; all if there is no set."""
-    if known is None:
-        return mixed, owner
-    old = _among(mixed, known)
-    return mixed[old], owner[old]
-
-
-def _buckets(mixed: npt.NDArray[np.uint64], number: int, hashes: int) -> Iterator[npt.NDArray[np.int32]]:
-    """By each hash function the buckets of some hash values."""
-    for _ in range(hashes):
-        yield ((mixed ^ (mixed >> np.uint64(32))) % np.uint64(number)).astype(np.int32)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
 
 
 def _bit(values: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint64]:

@@ -254,14 +254,20 @@ def test_losses_by_frequency_are_those_of_the_rival_less_grocs(
     assert row["of"] == ("median" if medians else "mean")
 
 
-def test_speed_is_compared_on_the_same_device(tmp_path: Path, recorder: Recorder) -> None:
-    recorder("penn/tied", 90.0)
-    recorder("penn/groc", 90.0)
-    path = recorder("penn/bilinear", 90.0)
-    path.write_text(path.read_text().replace("CPU, float32", "another"))
-    groc, bilinear = (row_of("speed", tmp_path, dataset="penn", model=name) for name in ("groc", "bilinear"))
-    assert (groc["seconds"], groc["ratio"]) == (11.0, 1.0)
-    assert (bilinear["seconds"], bilinear["ratio"]) == (11.0, None)
+def test_speed_is_that_of_the_bench_with_most_models(tmp_path: Path, recorder: Recorder) -> None:
+    folder = recorder("penn/groc", 90.0, 80.0).parent
+    for day, steps in ((1, {"tied": 2.0, "groc": 3.0, "groc, frozen": 1.0}), (2, {"tied": 9.0, "lookup": 9.0})):
+        models = [{"model": name, "step": step} for name, step in steps.items()]
+        record = {"date": f"2026-01-0{day}", "device": f"machine {day}", "sizes": {"penn": {"models": models}}}
+        (folder / f"bench-{day}.json").write_text(json.dumps(record))
+    groc, sparse, lookup = (
+        row_of("speed", tmp_path, dataset="penn", model=name) for name in ("groc", "groc, p = 0.3", "lookup")
+    )
+    steps = 1_328  # of 20 x 35 words, in the text that the paper counts
+    assert groc["seconds"] == pytest.approx(3.0 * steps / 1000, rel=1e-3)
+    assert (groc["ratio"], groc["test"], groc["device"]) == (1.5, 80.0, "machine 1")
+    assert (sparse["ratio"], sparse["test"]) == (pytest.approx((0.3 * 3 + 0.7 * 1) / 2), None)
+    assert (lookup["seconds"], lookup["ratio"]) == (None, None)
     assert groc["paper"]["ratio"] == pytest.approx(259.8 / 18.6)
 
 

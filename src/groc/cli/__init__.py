@@ -292,7 +292,13 @@ def _bench(parser: argparse.ArgumentParser) -> None:
         )
 
     parser.add_argument("--size", action="append", default=[], help="penn, wikitext2, 100k or 1m (default: all)")
-    parser.add_argument("--model", action="append", default=[], metavar="NAME", help="tied, ... (default: all)")
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a model to time beside tied (default: convolutional and GroC); a wrong name is answered with all",
+    )
     parser.add_argument("--steps", type=int, default=20, help="how many steps are timed (default: 20)")
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
     parser.add_argument("--out", metavar="FILE", help="write the record there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from groc.benchmark import MODELS, NAIVE, SIZES, Timing, time_models, to_record
+from groc.benchmark import MODELS, OTHERS, SIZES, Timing, time_models, to_record
 from groc.compute import choose
 from groc.config import Compute
 from groc.errors import GrocError
@@ -18,12 +18,13 @@ def bench(
     sizes: Sequence[str], models: Sequence[str], steps: int, device: str, settings: Sequence[str], out: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    for kind, given, known in (("size", sizes, SIZES), ("model", models, {**MODELS, **NAIVE})):
+    for kind, given, known in (("size", sizes, SIZES), ("model", models, {**MODELS, **OTHERS})):
         if unknown := [name for name in given if name not in known]:
             raise GrocError(f"There is no {kind} {unknown[0]!r} to time: choose from {', '.join(map(repr, known))}.")
     if steps < 1:
         raise GrocError(f"--steps is how many steps are timed, not {steps}: give 1 or more.")
-    chosen = [name for name in (*MODELS, *NAIVE) if (name in models if models else name in MODELS)]
+    first, *others = {**MODELS, **OTHERS}
+    chosen = [first, *(name for name in others if name in (models or MODELS))]
     record = {**circumstances(choose(Compute(device=device))), "settings": list(settings), "steps": steps, "sizes": {}}
     for name in sizes or SIZES:
         timings = time_models(SIZES[name], chosen, steps, device, list(settings))
@@ -48,5 +49,5 @@ def _table(name: str, timings: list[Timing]) -> str:
         ]
         for timing in timings
     ]  # fmt: skip
-    columns = [head, "ms a step", "ratio", "words/s", "MB", "encoder", "prefix", "softmax", "optimiser"]
+    columns = [head, "ms a step", "ratio to tied", "words/s", "MB", "encoder", "prefix", "softmax", "optimiser"]
     return table(columns, rows)

@@ -9,13 +9,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from groc.building import USES_CHARACTERS, USES_LEXICON, USES_NETWORK
 from groc.config import Config, flatten
 from groc.errors import GrocError
+from groc.paper.published import MODELS
 from groc.results import extras
 
 RECIPES = {"penn": "penn", "wikitext-2": "wikitext2"}
@@ -30,6 +30,8 @@ VARIED: Mapping[str, Any] = {"forms.coverage": 1.0, "forms.without": (), "traini
 """Settings that tables vary, and what they are in all other cells."""
 NOT_SETTINGS = ("name", "corpus", "compute.", "training.seed", "training.save_minutes")
 """What may differ between runs that repeat each other."""
+TIMED = frozenset((*MODELS, "groc, frozen"))
+"""What the table of speed takes from `groc bench`."""
 AS_GOOD = 1.01
 """Dev perplexities within 1% are alike: of such settings, those with more seeds are taken."""
 
@@ -52,12 +54,6 @@ class Run:
         self.recipe, _, variant = record["name"].partition(" on ")[0].partition("/")
         variant = variant or self.settings["output.kind"]
         self.variant = SAME.get(f"{self.recipe}/{variant}", variant)
-
-    @property
-    def epoch_seconds(self) -> float | None:
-        """The median of all epochs but the first, in which things are compiled."""
-        seconds = [row["seconds"] for row in self.curve if "seconds" in row]
-        return statistics.median(b - a for a, b in pairwise(seconds)) if seconds[1:] else None
 
     def evaluations(self) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
         """Of each evaluation the text, what the model was helped or hindered with, and the figures."""
@@ -151,13 +147,14 @@ def best(runs: Iterable[Run]) -> list[Run]:
 
 
 class Results:
-    """All records of a folder: runs, measured corpora, searches. What else lies there is passed over."""
+    """All records of a folder: runs, measured corpora, searches, benches. What else lies there is passed over."""
 
     def __init__(self, folder: Path) -> None:
         records = [_read(path) for path in sorted(folder.rglob("*.json"))]
         self.runs = sorted((Run(record) for record in records if _is_run(record)), key=lambda run: run.record["date"])
         self.data = {record["name"]: record["figures"] for record in records if record.get("kind") == "data"}
         self.searches = [record for record in records if record.get("kind") == "search"]
+        self.benches = [record for record in records if isinstance(record.get("sizes"), dict)]
         if not (self.runs or self.data or self.searches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
             print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
@@ -165,6 +162,16 @@ class Results:
     def of(self, job: Job) -> list[Run]:
         """The runs of a cell."""
         return best(run for run in self.runs if job.wants(run))
+
+    def timings(self, dataset: str) -> tuple[dict[str, float], str]:
+        """Milliseconds a step by model, and the device: of the benches of a corpus's size with most models of the
+        tables the one in which tied is fastest."""
+        found = []
+        for bench in self.benches:
+            timed = {one["model"]: one["step"] for one in bench["sizes"].get(RECIPES[dataset], {}).get("models", ())}
+            if "tied" in timed:
+                found.append((timed, bench["device"]))
+        return max(found, key=lambda one: (len(TIMED & set(one[0])), -one[0]["tied"]), default=({}, ""))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -200,6 +200,36 @@ class TestCommand:
         one, other = ([{**json.loads(row), "seconds": 0} for row in curve] for curve in curves)
         assert one == other
 
+    @pytest.mark.parametrize("finished", [True, False])
+    def test_a_run_that_was_trained_is_not_gone_on_with(
+        self, call: Call, runs: dict[str, Path], corpus_folder: Path, tmp_path: Path, finished: bool
+    ) -> None:
+        out = shutil.copytree(runs["groc"], tmp_path / "out")
+        if not finished:
+            (out / "result.json").unlink()
+            config = json.loads((out / "config.json").read_text())
+            (out / "config.json").write_text(json.dumps({**config, "facts": {}}))
+        before, own = snapshot(out), checkpoint.load_config(out)
+        settings = [f"name={own.name}", *(f"training.{key}={getattr(own.training, key)}" for key in ("rate", "warmup"))]
+        status, _, said = call("adapt", runs["groc"], corpus_folder, "--out", out, "--resume", *settings)
+        assert status == 1
+        assert "was not adapted from" in said
+        assert snapshot(out) == before
+
+    def test_a_finished_run_is_gone_on_with_from_its_own_source_alone(
+        self, call: Call, runs: dict[str, Path], target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out, twin = tmp_path / "out", shutil.copytree(runs["tied"], tmp_path / "twin")
+        assert call("adapt", runs["tied"], target, "--out", out, "--epochs", 1)[0] == 0
+        before = snapshot(out)
+        status, _, said = call("adapt", twin, target, "--out", out, "--epochs", 2, "--resume")
+        assert status == 1
+        assert "was not adapted from" in said
+        assert snapshot(out) == before
+        monkeypatch.chdir(runs["tied"])
+        assert call("adapt", ".", target, "--out", out, "--epochs", 2, "--resume")[0] == 0
+        assert json.loads((out / "result.json").read_text())["figures"]["epochs"] == 2
+
     def test_for_a_person_there_is_a_table(
         self, call: Call, runs: dict[str, Path], target: Path, corpus_folder: Path, tmp_path: Path
     ) -> None:

@@ -481,6 +481,7 @@ def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
         (lambda: Interpolated(Unigram(), 1.0), "lambda"),
         (lambda: Interpolated(Unigram(), math.nan), "lambda"),
         (lambda: Joined(Unigram(), math.inf), "alpha"),
+        (lambda: Joined(Unigram(), -1e39), "alpha"),
         (lambda: NewWords(0.0, 0.2), "weight"),
         (lambda: NewWords(math.nan, 0.2), "weight"),
         (lambda: NewWords(1.0, -0.1), "sharpness"),

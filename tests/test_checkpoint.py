@@ -288,6 +288,16 @@ class TestBadFolders:
         (tmp_path / "file").write_text("text")
         refused(tmp_path / "file", "not a GroC checkpoint")
 
+    def test_a_setting_that_is_gone_matters_only_where_it_was_used(self, saved: Path) -> None:
+        path = saved / checkpoint.CONFIG
+        document = json.loads(path.read_text())
+        document["config"]["surface"]["whole"] = 0
+        path.write_text(json.dumps(document))
+        checkpoint.load(saved)
+        document["config"]["surface"]["whole"] = 7
+        path.write_text(json.dumps(document))
+        refused(saved, r"another version of GroC.*surface\.whole")
+
     def test_a_newer_format_says_to_upgrade(self, saved: Path) -> None:
         path = saved / checkpoint.CONFIG
         document = json.loads(path.read_text())

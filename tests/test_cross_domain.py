@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -281,6 +282,98 @@ def test_a_folder_without_the_source_is_refused(
     where = ["--corpus-root", str(tmp_path), "--results", str(tmp_path / "results")]
     assert main(["paper", "domains", "--run", *where, f"forms.lexicon={glossary_file}"]) == 1
     assert "docs/data.md" in capsys.readouterr().err
+
+
+def some_of(corpora: Path, folder: Path, *names: str) -> Path:
+    """A folder with some of the corpora."""
+    for name in names:
+        shutil.copytree(corpora / name, folder / name)
+    return folder
+
+
+def test_texts_that_came_later_are_measured_too(tmp_path: Path, corpora: Path, settings: list[str]) -> None:
+    root = some_of(corpora, tmp_path / "root", "news", "news-wmt-2008")
+    options = ["--model", "tied", "--dataset", "news-wmt-2008"]
+    assert run(tmp_path, root, settings, "cross-domain", *options) == 0
+    assert [row["domain"] for row in rows_of("domains", tmp_path)] == ["news, training text", "news", "news-wmt-2008"]
+    some_of(corpora, root, "wikitext-2")
+    assert run(tmp_path, root, settings, "cross-domain", *options) == 0
+    assert [row["domain"] for row in rows_of("domains", tmp_path)][2:] == ["news-wmt-2008", "wikitext-2"]
+
+
+def test_the_text_for_tuning_is_missed_before_anything_is_trained(
+    tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = some_of(corpora, tmp_path / "root", "news", "wikitext-2")
+    assert run(tmp_path, root, settings, "cross-domain") == 1
+    said = capsys.readouterr().err
+    assert "no news-wmt-2008 with a valid text" in said
+    assert "docs/data.md" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_rows_that_cannot_be_fine_tuned_are_named_and_the_others_filled(
+    tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = some_of(corpora, tmp_path / "root", "news", "news-wmt-2008", "wikitext-2")
+    options = ["--model", "tied", "--model", "tied+finetuned"]
+    assert run(tmp_path, root, settings, "cross-domain", *options, "--dataset", "wikitext-2") == 0
+    (line,) = (line for line in capsys.readouterr().err.split("\n") if "news-wmt-2008-2013" in line)
+    assert "docs/data.md" in line
+    assert "tied+finetuned" in line
+    found = {row["model"] for row in rows_of("cross-domain", tmp_path) if row["domain"] == "wikitext-2"}
+    assert found == {"tied"}
+    assert run(tmp_path, root, settings, "cross-domain", *options, "--dataset", "news-wmt-2008") == 0
+    assert "news-wmt-2008-2013" not in capsys.readouterr().err  # no model is fine-tuned for that
+
+
+@pytest.mark.parametrize(
+    ("figure", "reason"),
+    [
+        ("file/a.png", "file is no folder"),
+        ("file/b/a.png", "file is no folder"),
+        ("folder", "folder is a folder"),
+        ("folder/", "folder/ is a folder"),
+        ("nowhere/", "nowhere/ is a folder"),
+        (f"{'long' * 99}.png", "cannot be written"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused(
+    figure: str,
+    reason: str,
+    filled: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("folder").mkdir()
+    assert main(["paper", "cross-domain", "--results", str(filled / "results"), "--figure", figure]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert reason in printed.err
+    assert {path.name for path in tmp_path.rglob("*")} == {"file", "folder"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_figure_is_not_drawn_into_a_locked_folder(
+    filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "locked").mkdir(mode=0o555)
+    figure = str(tmp_path / "locked" / "a.png")
+    assert main(["paper", "cross-domain", "--results", str(filled / "results"), "--figure", figure]) == 1
+    assert "locked is no folder that can be written to" in capsys.readouterr().err
+
+
+def test_where_a_figure_goes_is_looked_at_before_anything_is_run(
+    tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, corpora, settings, "cross-domain", "--figure", f"{tmp_path}/") == 1
+    assert "is a folder" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_recipe_has_the_rivals() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,15 @@ class TestPreparation:
             selected = compiler.select(word)
             assert (tuple(definition.split()), related) == (selected.definition, selected.relations)
         assert held_out.text.codes.tolist() == read_text(prepared / "heldout.txt").codes.tolist()
+
+    @pytest.mark.parametrize("kind", ["words", "controls"])
+    def test_lines_of_other_words_are_refused(self, prepared: Path, tmp_path: Path, kind: str) -> None:
+        folder = shutil.copytree(prepared, tmp_path / "mixed")
+        record = json.loads((folder / "heldout.json").read_text())
+        record[kind][0]["word"] = "elsewhere"
+        (folder / "heldout.json").write_text(json.dumps(record))
+        with pytest.raises(GrocError, match=r"heldout\.txt has no 'elsewhere'.*groc heldout prepare"):
+            HeldOut.read(folder)
 
     def test_the_seed_decides(self, corpus: Path, compiler: FormsCompiler, tmp_path: Path) -> None:
         folders = [tmp_path / name for name in ("one", "again", "other")]

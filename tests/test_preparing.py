@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import random
 import re
 import shlex
@@ -24,9 +25,11 @@ from groc.text import tokeniser
 
 DOCS = Path(__file__).parents[1] / "docs"
 SMALL = ["--train", "300", "--valid", "60", "--test", "200"]
+ALL = {"train": 10**9, "valid": 0, "test": 0}
 
 Lines = list[bytes]
 lines_of_text = st.lists(st.text("ab ", max_size=12).map(lambda line: line.encode() + b"\n"), max_size=40)
+some_budgets = st.tuples(*[st.integers(0, 30)] * 3).map(lambda sizes: dict(zip(SPLITS, sizes, strict=True)))
 
 
 def at_spaces(line: bytes) -> list[str]:
@@ -47,6 +50,16 @@ def size(line: str) -> int:
     return len(line.split()) + 1
 
 
+def naively_dealt(lines: list[str], budgets: dict[str, int]) -> list[tuple[str, str]]:
+    dealt: list[tuple[str, str]] = []
+    used = dict.fromkeys(SPLITS, 0)
+    for line in lines:
+        if open_splits := [split for split in SPLITS if used[split] < budgets[split]]:
+            dealt.append((open_splits[0], line))
+            used[open_splits[0]] += size(line)
+    return dealt
+
+
 def raw_sentences(number: int, seed: int, words: str = "Mr. Smith doesn't say: the U.S. ship, old and red!") -> str:
     draw = random.Random(seed)
     choices = words.split()
@@ -54,35 +67,39 @@ def raw_sentences(number: int, seed: int, words: str = "Mr. Smith doesn't say: t
 
 
 class TestShuffle:
-    @given(lines_of_text, st.integers(1, 60), st.integers(0, 3))
-    def test_equals_a_shuffle_of_all_lines_cut_at_the_budget(self, lines: Lines, budget: int, seed: int) -> None:
-        everything = shuffled(lines, 10**9, at_spaces, seed)
-        taken, tokens = [], 0
-        for line in everything:
-            if tokens < budget:
-                taken.append(line)
-                tokens += size(line)
-        assert shuffled(lines, budget, at_spaces, seed) == taken
+    @given(lines_of_text, some_budgets.filter(lambda budgets: any(budgets.values())), st.integers(0, 3))
+    def test_equals_a_shuffle_of_all_lines_cut_at_the_budgets(
+        self, lines: Lines, budgets: dict[str, int], seed: int
+    ) -> None:
+        everything = shuffled(lines, ALL, at_spaces, seed)
+        kept = shuffled(lines, budgets, at_spaces, seed)
+        assert list(deal(kept, budgets)) == naively_dealt(everything, budgets)
         distinct = (" ".join(at_spaces(line)) for line in {line.strip() for line in lines})
         assert sorted(everything) == sorted(line for line in distinct if line)
 
-    @given(lines_of_text, st.integers(1, 60), st.randoms(use_true_random=False))
-    def test_the_order_of_the_lines_does_not_matter(self, lines: Lines, budget: int, draw: random.Random) -> None:
-        other = draw.sample(lines, len(lines))
-        assert shuffled(lines, budget, at_spaces, 1) == shuffled(other, budget, at_spaces, 1)
+    @given(lines_of_text, some_budgets.filter(lambda budgets: any(budgets.values())), st.randoms(use_true_random=False))
+    def test_the_order_of_the_lines_does_not_matter(
+        self, lines: Lines, budgets: dict[str, int], draw: random.Random
+    ) -> None:
+        one, other = (
+            list(deal(shuffled(text, budgets, at_spaces, 1), budgets))
+            for text in (lines, draw.sample(lines, len(lines)))
+        )
+        assert one == other
 
     def test_another_seed_is_another_shuffle(self) -> None:
         lines = [f"line {i}\n".encode() for i in range(50)]
-        one, other = (shuffled(lines, 10**9, at_spaces, seed) for seed in (1, 2))
+        one, other = (shuffled(lines, ALL, at_spaces, seed) for seed in (1, 2))
         assert one != other
         assert sorted(one) == sorted(other)
         assert one != [line.decode().strip() for line in lines]
 
-    def test_lines_that_cannot_be_taken_are_not_tokenised(self) -> None:
+    def test_lines_that_cannot_be_taken_are_neither_tokenised_nor_held(self) -> None:
         tokenise, seen = counting(at_spaces)
         lines = [f"line {i}\n".encode() for i in range(5000)]
-        assert len(shuffled(lines, 30, tokenise, 1)) == 10
-        assert len(seen) < 200
+        assert len(shuffled(lines, {"train": 30, "valid": 0, "test": 0}, tokenise, 1)) == 10
+        assert len(shuffled(lines, {"train": 10, "valid": 10, "test": 10}, tokenise, 1)) == 12  # a line more each
+        assert len(seen) < 400
 
     def test_in_order_nothing_beyond_the_budget_is_read(self) -> None:
         source = iter([b"a b\n", b"\n", b"c\n", b"d\n", b"e\n"])
@@ -91,19 +108,13 @@ class TestShuffle:
 
 
 class TestDeal:
-    @given(lines_of_text, st.tuples(*[st.integers(0, 30)] * 3))
-    def test_each_text_is_filled_before_the_next_begins(self, lines: Lines, sizes: tuple[int, int, int]) -> None:
-        budgets = dict(zip(SPLITS, sizes, strict=True))
-        taken = list(in_order(lines, sum(sizes), at_spaces))
-        dealt = list(deal(taken, budgets))
-        assert [line for _, line in dealt] == taken
-        assert [split for split, _ in dealt] == sorted((split for split, _ in dealt), key=SPLITS.index)
-        assert all(budgets[split] for split, _ in dealt)
-        before = 0
-        for split, line in dealt:
-            limits = [sum(sizes[: i + 1]) for i in range(3)]
-            assert split == next(name for name, limit in zip(SPLITS, limits, strict=True) if before < limit)
-            before += size(line)
+    @given(lines_of_text, some_budgets)
+    def test_each_text_ends_with_the_line_that_reaches_its_budget(self, lines: Lines, budgets: dict[str, int]) -> None:
+        whole = list(in_order(lines, 10**9, at_spaces))
+        rest = iter(whole)
+        dealt = list(deal(rest, budgets))
+        assert dealt == naively_dealt(whole, budgets)
+        assert [line for _, line in dealt] + list(rest) == whole  # nothing is read that is not dealt
 
 
 def test_tokenised_text_needs_no_tokeniser(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +159,7 @@ class TestCommand:
             for split, budget in zip(SPLITS, (300, 60, 200), strict=True):
                 lines = (out / str(year) / f"{split}.txt").read_text().splitlines()
                 assert possible.issuperset(lines)
-                assert abs(sum(map(size, lines)) - budget) < 30  # a line more or less
+                assert sum(map(size, lines[:-1])) < budget <= sum(map(size, lines))
                 taken += lines
                 row = next(row for row in figures["texts"] if (row["set"], row["text"]) == (str(year), split))
                 corpus = Corpus(out / str(year)).text(split)
@@ -187,7 +198,9 @@ class TestCommand:
         [
             (["missing.txt", "--out", "data"], "no file or folder missing.txt"),
             (["empty", "--out", "data"], "no file in empty"),
-            (["text.txt", "--out", "data"], "too little text, nothing is left for valid.txt"),
+            (["text.txt", "--out", "data"], "tokens), nothing is left for valid.txt"),
+            (["long.txt", "--out", "data", "--tokenised"], "long.txt has a line of 100,001 words"),
+            (["blank.txt", "--out", "data"], "blank.txt holds no words"),
             (["text.txt", "--out", "data", "--train", "-1"], "0 or more"),
             (["text.txt", "--out", "data", "--train", "0", "--valid", "0", "--test", "0"], "not all of them 0"),
             (["text.txt", "latin.txt", "--out", "data", "--name", "x"], "--name is for one file"),
@@ -195,6 +208,15 @@ class TestCommand:
             (["text.txt", "text.txt.gz", "--out", "data"], "would both become the set text"),
             (["text.txt", "--out", "there", *SMALL], "is there already"),
             (["broken.gz", "--out", "data", *SMALL], "is damaged"),
+            (["text.txt", "--out", "text.txt.gz", *SMALL], "text.txt.gz cannot be written"),
+            *(
+                (["text.txt", "--out", "data", "--name", name, *SMALL], f"{name!r} cannot be the name")
+                for name in ("../x", "a/b", "a/", "..", ".hid", "", "a\nb", "statistics.json")
+            ),
+            (["text.txt", "--out", "data", "--name", "a" * 300, *SMALL], "File name too long"),
+            ([".hidden.txt", "--out", "data", *SMALL], "'.hidden' cannot be the name"),
+            (["text.txt", "--out", "data", "--seed", "1" * 65, *SMALL], "--seed is too long a number"),
+            (["pipe", "--out", "data", *SMALL], "pipe is a pipe or a device"),
         ],
     )
     def test_what_is_wrong_is_said_and_nothing_is_written(
@@ -204,17 +226,63 @@ class TestCommand:
         for folder in ("empty", "there/text"):
             Path(folder).mkdir(parents=True)
         Path("there/text/train.txt").write_text("mine\n")
-        Path("text.txt").write_text(raw_sentences(80, 1))
+        for text in ("text.txt", ".hidden.txt"):
+            Path(text).write_text(raw_sentences(80, 1))
+        Path("blank.txt").write_text(" \n\n")
+        Path("long.txt").write_text("a line\n" + "a " * 100_001)
+        os.mkfifo("pipe")
         Path("text.txt.gz").write_bytes(gzip.compress(b"x\n"))
         Path("latin.txt").write_bytes("naïve\n".encode("latin-1") * 3)
         Path("broken.gz").write_bytes(gzip.compress(raw_sentences(80, 1).encode())[:-9])
+        before = sorted(Path().rglob("*"))
         status, printed, said = prepare(*arguments)
         assert status == 1
         assert printed == ""
         assert reason in said
         assert len(said.splitlines()) == 1
-        assert not list(Path().glob("data/*/*"))
+        assert sorted(Path().rglob("*")) == before
         assert Path("there/text/train.txt").read_text() == "mine\n"
+
+    def test_each_text_reaches_its_number_and_no_line_more(self, prepare: Prepare, tmp_path: Path) -> None:
+        """Small texts, behind a training text that ends with a line far beyond its number."""
+        source = tmp_path / "news.2007.en.shuffled"
+        source.write_text(raw_sentences(400, 1))
+        for order in ([], ["--in-order"]):
+            out = tmp_path / f"data{len(order)}"
+            status, _, said = prepare(source, "--out", out, "--train", "100", "--valid", "10", "--test", "10", *order)
+            assert status == 0, said
+            for split, budget in (("train", 100), ("valid", 10), ("test", 10)):
+                *others, last = map(size, (out / "2007" / f"{split}.txt").read_text().splitlines())
+                assert sum(others) < budget <= sum(others) + last
+
+    @pytest.mark.parametrize("bad", ["years/2009.txt", "data/mine/train.txt"])
+    def test_if_one_file_fails_nothing_is_left_and_a_second_try_works(
+        self, prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        for folder in ("years", "data/mine", "data/2008"):  # an empty folder is not in the way
+            Path(folder).mkdir(parents=True)
+        Path("data/statistics.json").write_text("mine")
+        Path("data/mine/train.txt").write_text("mine\n")
+        for year in (2007, 2008, 2009):
+            Path(f"years/{year}.txt").write_text(raw_sentences(200, year))
+        good = Path(bad).read_bytes()
+        Path(bad).write_bytes("naïve\n".encode("latin-1"))
+        before = {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")}
+        status, _, said = prepare("years", "--out", "data", *SMALL)
+        assert status == 1
+        assert re.search(f"{bad}.* is not UTF-8", said)
+        assert {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")} == before
+        Path(bad).write_bytes(good)
+        status, _, said = prepare("years", "--out", "data", *SMALL)
+        assert status == 0, said
+        figures = json.loads(Path("data/statistics.json").read_text())
+        assert [*dict.fromkeys(row["set"] for row in figures["texts"])] == ["2007", "2008", "2009", "mine"]
+        assert Path("data/mine/train.txt").read_text() == "mine\n"
+        assert sorted(path.name for path in Path("data").iterdir()) == [
+            "2007", "2008", "2009", "mine", "statistics.json"
+        ]  # fmt: skip
+        assert sorted(path.name for path in Path().iterdir()) == ["data", "years"]
 
 
 def test_the_recipe_of_the_page_works_on_files_of_the_same_shape(

@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from groc.building import USES_LEXICON, build, build_lexicon
-from groc.config import Config
+from groc.config import Config, flatten, known_keys
 from groc.errors import GrocError
 from groc.files import Writer, text_writer, write_atomically, write_together
 from groc.lexicon import Chain, Empty, Glossary, Lexicon
@@ -245,9 +245,15 @@ def _read_document(folder: Path) -> tuple[Config, dict[str, Any]]:
         )
     try:
         document["config"]["surface"].setdefault("hashes", 1)  # what runs had before there was a choice
-        return Config.from_dict(document["config"]), {**document, "facts": dict(document["facts"])}
+        settings, known = flatten(document["config"]), known_keys()
+        gone = {key: value for key, value in settings.items() if key not in known}
+        if not any(gone.values()):  # settings of an older version that this run made no use of
+            config = Config().replace({key: value for key, value in settings.items() if key in known})
+            return config, {**document, "facts": dict(document["facts"])}
     except (KeyError, TypeError, ValueError, AttributeError):
         raise GrocError(f"{folder / CONFIG} is damaged: restore it from a copy.") from None
+    used = ", ".join(key for key, value in gone.items() if value)
+    raise GrocError(f"{folder} was made by another version of GroC, with settings that this one lacks: {used}.")
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from bisect import bisect_right
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from itertools import accumulate
 from pathlib import Path
 
-from groc.corpus import SPLITS, raw_lines
+from groc.corpus import LONGEST_LINE, SPLITS, raw_lines
 from groc.errors import GrocError
 from groc.files import Writer, write_together
 from groc.text import SEPARATED, tokeniser
@@ -30,9 +29,11 @@ def find_sources(sources: Sequence[Path]) -> dict[str, Path]:
     for source in sources:
         if not source.exists():
             raise GrocError(f"There is no file or folder {source}: give raw text, or a folder with one file a year.")
-        for path in sorted(source.iterdir()) if source.is_dir() else [source]:
-            if not path.is_file() or path.name.startswith("."):
-                continue
+        if not source.is_dir() and not source.is_file():
+            raise GrocError(
+                f"{source} is a pipe or a device: give a file of raw text (.gz and .xz are read as they are)."
+            )
+        for path in files_in(source) if source.is_dir() else [source]:
             year = YEAR.search(path.name)
             name = year[0] if year else re.sub(r"(\.txt)?(\.gz|\.xz)?$", "", path.name)
             if name in found:
@@ -45,24 +46,29 @@ def find_sources(sources: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
+def files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
 def prepare(source: Path, folder: Path, budgets: Mapping[str, int], tokenise: Tokenise, seed: int | None = 1) -> None:
     """Make a corpus folder of a file. Each text gets lines until it has as many tokens as its budget says, with the
     `<eos>` of each line; one with a budget of 0 is not written. The seed shuffles; None leaves lines in their order."""
-    if folder.is_dir() and any(folder.iterdir()):
-        raise GrocError(f"{folder} is there already: remove it, or choose another --out or --name.")
     try:
         source.open("rb").close()
     except OSError as error:
         raise GrocError(f"{source} cannot be read ({error.strerror}): check its permissions.") from None
-    budget, lines = sum(budgets.values()), raw_lines(source)
+    lines = raw_lines(source)
     texts: dict[str, list[str]] = {split: [] for split in SPLITS if budgets[split]}
-    chosen = in_order(lines, budget, tokenise) if seed is None else shuffled(lines, budget, tokenise, seed)
+    chosen = in_order(lines, sys.maxsize, tokenise) if seed is None else shuffled(lines, budgets, tokenise, seed)
     for split, line in deal(chosen, budgets):
         texts[split].append(line)
     if empty := [split for split, text in texts.items() if not text]:
+        tokens = sum(size(line) for text in texts.values() for line in text)
+        if not tokens:
+            raise GrocError(f"{source} holds no words: give a file with text.")
         raise GrocError(
-            f"{source} has too little text, nothing is left for {empty[0]}.txt: give smaller numbers of tokens with "
-            "--train, --valid and --test (0: no such text)."
+            f"{source} has too little text ({tokens:,} tokens), nothing is left for {empty[0]}.txt: give smaller "
+            "numbers of tokens with --train, --valid and --test (0: no such text)."
         )
     write_together({folder / f"{split}.txt": lines_writer(text) for split, text in texts.items()})
 
@@ -90,28 +96,41 @@ def line_tokeniser(source: Path, *, lower: bool, tokenised: bool, language: str 
             raise GrocError(
                 f"{source} is not UTF-8 ({raw[:40]!r} ...): convert it, for example with iconv -t UTF-8."
             ) from None
-        return split(line)
+        if len(words := split(line)) > LONGEST_LINE:
+            raise GrocError(
+                f"{source} has a line of {len(words):,} words ({line[:40]!r} ...; at most {LONGEST_LINE:,}): put one "
+                "sentence or paragraph on a line."
+            )
+        return words
 
     return tokenise
 
 
-def shuffled(lines: Iterable[bytes], budget: int, tokenise: Tokenise, seed: int) -> list[str]:
-    """The first lines of the shuffled text, as many as the budget takes, tokenised.
+def shuffled(lines: Iterable[bytes], budgets: Mapping[str, int], tokenise: Tokenise, seed: int) -> list[str]:
+    """The first lines of the shuffled text, tokenised: all that the budgets take, and few more.
 
     One pass. No more than these lines are ever held, and only lines that may be among them are tokenised.
     """
     heap: list[tuple[int, str]] = []  # the last of the lines first: a line's negative place, and its tokens
     places: set[int] = set()
     tokens, salt = 0, str(seed).encode()
+    # Each text may go beyond its budget, by less than a line. A line put between others only makes texts end sooner, so
+    # whatever is too late once is too late for ever, even if the longest line is yet to come.
+    budget, texts, longest = sum(budgets.values()), sum(map(bool, budgets.values())), 0
+
+    def enough(tokens: int) -> bool:
+        return tokens >= budget + (texts - 1) * longest  # behind the last nothing comes
+
     for line in lines:
         place = int.from_bytes(hashlib.blake2b(line.strip(), digest_size=8, key=salt).digest(), "big")
-        if place in places or (tokens >= budget and place > -heap[0][0]):
+        if place in places or (enough(tokens) and place > -heap[0][0]):
             continue
         if words := tokenise(line):
             heappush(heap, (-place, " ".join(words)))
             places.add(place)
             tokens += len(words) + 1
-            while tokens - size(heap[0][1]) >= budget:
+            longest = max(longest, len(words) + 1)
+            while enough(tokens - size(heap[0][1])):
                 last, text = heappop(heap)
                 places.remove(-last)
                 tokens -= size(text)
@@ -130,12 +149,14 @@ def in_order(lines: Iterable[bytes], budget: int, tokenise: Tokenise) -> Iterato
 
 
 def deal(lines: Iterable[str], budgets: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Which text each line belongs to: the first whose budget the lines before it have not used up."""
-    ends = list(accumulate(budgets[split] for split in SPLITS))
-    before = 0
-    for line in lines:
-        yield SPLITS[bisect_right(ends, before)], line
-        before += size(line)
+    """Which text each line belongs to. A text ends with the line that reaches its budget, and there the next begins;
+    nothing is read that belongs to none."""
+    rest = iter(lines)
+    for split in SPLITS:
+        tokens = 0
+        while tokens < budgets[split] and (line := next(rest, None)) is not None:
+            yield split, line
+            tokens += size(line)
 
 
 def size(line: str) -> int:

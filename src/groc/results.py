@@ -47,10 +47,14 @@ def write_result(
     write_text(path, to_json(record, indent=1) + "\n")
 
 
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
 def circumstances(policy: Policy) -> dict[str, Any]:
     """When, with what and on what something was measured."""
     return {
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": _today(),
         "version": __version__,
         "commit": commit(),
         "device": policy.describe(),
@@ -79,6 +83,7 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         name = evaluation_name(summary)
         kept = {name: value for name, value in summary.items() if name not in ("run", "text")}
+        kept |= {"date": _today(), "commit": commit()}  # a run may be evaluated long after it was trained
         if kept.get("tuned_on"):
             kept["tuned_on"] = text_name(kept["tuned_on"])
         before = record["evaluations"].get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -98,13 +99,15 @@ def adapt(
     corpus = Corpus(config.corpus)
     torch.manual_seed(config.training.seed)
     learn_words(loaded.model, corpus.text("train"))
+    if resume:
+        check_source(run, loaded.model, config, folder)
     texts = {f"target {split}": text for split, text in texts_of(corpus, ("valid", "test")).items()}
     if source is not None:
         texts["source valid"] = Corpus(source).text("valid")
 
     def measure(adapted: LanguageModel) -> dict[str, Any]:
         original = checkpoint.load(run, policy.device).model
-        return {"adapted_from": run.name, "texts": compare(original, adapted, texts, quiet)}
+        return {"adapted_from": run.resolve().name, "texts": compare(original, adapted, texts, quiet)}
 
     return train_model(
         loaded.model,
@@ -117,6 +120,20 @@ def adapt(
         trainer_class=AdaptingTrainer,
         measure=measure,
     )
+
+
+def check_source(run: Path, model: LanguageModel, config: Config, folder: Path) -> None:
+    """Whether the run in a folder was adapted from this one, whose model knows the new words by now.
+
+    A run that is not finished does not say so, but has the words of both texts with the counts of both.
+    """
+    facts = json.loads((folder / checkpoint.CONFIG).read_text(encoding="utf-8"))["facts"]
+    other = facts and facts.get("adapted_from") != run.resolve().name
+    if other or Vocabulary.read(folder / checkpoint.VOCABULARY).to_text() != model.trained.to_text():
+        raise GrocError(
+            f"The run in {folder} was not adapted from {run} to this {config.corpus}: go on with those that it was "
+            "started with, or choose another --out."
+        )
 
 
 def learn_words(model: LanguageModel, text: Text) -> None:

@@ -69,7 +69,13 @@ class HeldOut:
             raise GrocError(
                 f"{folder} has no readable {RECORD}: give the folder that 'groc heldout prepare' wrote."
             ) from None
-        return cls(words, controls, read_text(folder / LINES))
+        text = read_text(folder / LINES)
+        if strange := {*words, *controls}.difference(text.types):
+            raise GrocError(
+                f"{folder / LINES} has no {min(strange)!r}, which {RECORD} names: both must be as one call of "
+                "'groc heldout prepare' wrote them, so prepare the folder again."
+            )
+        return cls(words, controls, text)
 
 
 def hold_out(corpus: Corpus, folder: Path, compiler: FormsCompiler, choice: Choice) -> dict[str, Any]:

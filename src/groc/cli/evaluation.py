@@ -153,7 +153,10 @@ def _number_or_learned(text: str) -> float | str:
 
 
 def _number_or_tune(text: str) -> float | None:
-    return None if text == "tune" else float(text)
+    try:
+        return None if text == "tune" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a number, or tune, not {text!r}") from None
 
 
 class _Cache(argparse.Action):

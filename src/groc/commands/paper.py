@@ -8,7 +8,7 @@ from pathlib import Path
 from groc.config import nearest_hint
 from groc.errors import GrocError
 from groc.paper import TABLES, Results
-from groc.paper.figures import FIGURES, draw
+from groc.paper.figures import FIGURES, check_figure, draw
 from groc.paper.table import Table
 from groc.report import table as markdown
 from groc.report import to_json
@@ -37,6 +37,8 @@ def paper(
     if name not in TABLES:
         raise GrocError(f"There is no table {name!r}.{nearest_hint(name, TABLES)} Choose from {', '.join(TABLES)}.")
     table = TABLES[name]
+    if figure:
+        check_figure(name, figure)
     if run:
         if not corpora:
             raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")

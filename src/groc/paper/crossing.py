@@ -5,6 +5,7 @@ What is worth most comes first, and nothing that is recorded is done again: stop
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -75,6 +76,19 @@ def ways_of(variant: str) -> list[str]:
 
 def is_open(variant: str) -> bool:
     return load_recipe(SOURCE, variant).output.kind == "groc"
+
+
+def possible_rows(rows: Sequence[str], domains: Collection[str], place: Place) -> list[str]:
+    """Those of the rows that the corpora at hand are enough for; the others are named."""
+    tuned = [row for row in rows if row.endswith(f"+{FINE_TUNED}")]
+    if not tuned or not {*domains} & {*LATER_YEARS, *FAR} or place.has(EARLIER_YEARS, "train", "valid"):
+        return [*rows]
+    print(
+        f"{', '.join(tuned)} left out: {place.corpora} has no {EARLIER_YEARS} with train and valid text, on which the "
+        "rate of fine-tuning is chosen for all texts: make it (docs/data.md) and run again.",
+        file=sys.stderr,
+    )
+    return [row for row in rows if row not in tuned]
 
 
 def row_name(variant: str, way: str) -> str:
@@ -163,7 +177,7 @@ class Moved:
 
     def fine_tune(self, domains: Sequence[str]) -> None:
         """For later years on the earlier ones, with several rates; for a far domain on its own text, with the best."""
-        if row_name(self.variant, FINE_TUNED) not in self.rows or not self.place.has(EARLIER_YEARS):
+        if row_name(self.variant, FINE_TUNED) not in self.rows:
             return
         tried = {self.adapted(EARLIER_YEARS, rate): rate for rate in RATES}
         best = tried[min(tried)]

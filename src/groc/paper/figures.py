@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from groc.errors import GrocError
+from groc.files import write_atomically
 from groc.paper import published as printed
 from groc.paper.domains import SOURCE
 from groc.paper.runs import Job, Results, Run, best
@@ -24,10 +26,19 @@ COLOURS = {
 """Of the models of the main comparison, the same in all figures; others take what is left."""
 
 
-def draw(name: str, results: Results, path: Path) -> None:
-    """Draw the figure of a table into a file."""
+def check_figure(name: str, file: str) -> None:
+    """Whether a table has a figure, and this file can take it."""
     if name not in FIGURES:
         raise GrocError(f"The table {name} has no figure: choose from {', '.join(FIGURES)}.")
+    if file.endswith(os.sep) or os.path.isdir(file):
+        raise GrocError(f"{file} is a folder: name a file for the figure, such as {Path(file) / name}.png.")
+    there = next(folder for folder in Path(file).parents if os.path.exists(folder))
+    if not (os.path.isdir(there) and os.access(there, os.W_OK)):
+        raise GrocError(f"{there} is no folder that can be written to: choose another file for the figure.")
+
+
+def draw(name: str, results: Results, path: Path) -> None:
+    """Draw the figure of a table into a file."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -41,9 +52,9 @@ def draw(name: str, results: Results, path: Path) -> None:
         elif not axes.has_data():
             axes.set_axis_off()
             axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = path if path.suffix else path.with_suffix(".png")
     try:
-        picture.savefig(path)
+        write_atomically(path, lambda temporary: picture.savefig(temporary, format=path.suffix[1:]))
     except ValueError as error:  # matplotlib names the formats that it knows
         raise GrocError(f"{path} cannot be drawn: {error}.") from None
 

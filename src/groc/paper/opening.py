@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from groc.adaptation.heldout import RECORD, Choice, hold_out
 from groc.building import build_lexicon
@@ -13,8 +15,8 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.files import write_text
 from groc.forms import FormsCompiler
-from groc.paper.crossing import Moved, is_open, row_name, run_cross_domain, ways_of
-from groc.paper.domains import DOMAINS, HELD_OUT, MODELS, SOURCE
+from groc.paper.crossing import Moved, is_open, possible_rows, row_name, run_cross_domain, ways_of
+from groc.paper.domains import DOMAINS, HELD_OUT, MODELS, SOURCE, TUNING
 from groc.paper.place import Place, recorded, run_name, timed, train_once
 from groc.recipe import load_recipe, variant_names
 from groc.report import to_json
@@ -30,7 +32,7 @@ def run_open(
     table: str, place: Place, domains: Collection[str], rows: Collection[str], seeds: int, settings: Sequence[str]
 ) -> None:
     """Run what a table lacks; of these domains and rows, if any are named (`groc+*`: all rows of a model)."""
-    there = [name for name in DOMAINS if place.has(name)]
+    there = [name for name in DOMAINS if place.has(name, "test")]
     possible = {row_name(model, way): model for model in variant_names(SOURCE) for way in ways_of(model)}
     of_model = {f"{model}+*": [row for row, other in possible.items() if other == model] for model in possible.values()}
     rows = [row for name in rows for row in of_model.get(name, [name])]
@@ -38,13 +40,16 @@ def run_open(
         if wrong:
             raise GrocError(f"There is no {min(wrong)!r} to run here: choose from {', '.join(right)}.")
     rows = rows or [row for row, model in possible.items() if model in MODELS]
+    wanted = [name for name in there if not domains or name in domains]
+    if table == "cross-domain":
+        place.need(TUNING, "valid", "on which all rows are tuned")
+        rows = possible_rows(rows, wanted, place)
     models = sorted({possible[row] for row in rows}, reverse=True)  # tied first: all others are compared with it
     if table == "held-out":
         run_held_out(place, [model for model in models if is_open(model)], seeds, settings)
-    elif table == "domains" or not (place.results / DATA).is_file():
-        record_domains(place, settings)
+    else:
+        record_domains(place, settings, anew=table == "domains")
     if table == "cross-domain":
-        wanted = [name for name in there if not domains or name in domains]
         for seed in range(1, seeds + 1):
             run_cross_domain([Moved(place, model, seed, settings, rows) for model in models], wanted)
 
@@ -67,13 +72,17 @@ def run_held_out(place: Place, variants: Sequence[str], seeds: int, settings: Se
             place.publish(folder)
 
 
-def record_domains(place: Place, settings: Sequence[str]) -> None:
-    """Measure the texts, how much of them is new to the source, and of how much of that the lexicon says something."""
-    sets = find_sets(place.corpora) if place.corpora.is_dir() else {}
-    if "train" not in sets.get(SOURCE, {}):
-        raise GrocError(f"{place.corpora} has no {SOURCE} with a training text: docs/data.md says how to make it.")
-    compiler, trained = compiler_of(load_recipe(SOURCE, "groc", settings)), set(sets[SOURCE]["train"].types)
+def record_domains(place: Place, settings: Sequence[str], anew: bool) -> None:
+    """Measure the texts, how much of them is new to the source, and of how much of that the lexicon says something.
+
+    Unless it is done anew, texts that are recorded as they are now are left alone.
+    """
+    place.need(SOURCE, "train", "the text of the source")
+    sets = find_sets(place.corpora)
     figures = statistics(sets)
+    if not anew and figures["texts"] == recorded_texts(place):
+        return
+    compiler, trained = compiler_of(load_recipe(SOURCE, "groc", settings)), set(sets[SOURCE]["train"].types)
     figures["unseen"] = [row for row in figures["unseen"] if row["train"] == SOURCE]
     for row in figures["unseen"]:
         counts = sets[row["test"]]["test"].type_counts
@@ -82,6 +91,14 @@ def record_domains(place: Place, settings: Sequence[str]) -> None:
         row["with_entry"] = sum(known) / max(sum(new.values()), 1)
     record = {"kind": "data", "name": "data/cross-domain", **circumstances(choose(Compute(device="cpu")))}
     write_text(place.results / DATA, to_json({**record, "figures": figures}, indent=1) + "\n")
+
+
+def recorded_texts(place: Place) -> Any:
+    """The sizes of the texts that were measured, if any were."""
+    try:
+        return json.loads((place.results / DATA).read_text(encoding="utf-8"))["figures"]["texts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def compiler_of(config: Config) -> FormsCompiler:

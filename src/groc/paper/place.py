@@ -16,7 +16,8 @@ from groc import checkpoint
 from groc.commands.train import run as train
 from groc.compute import Group
 from groc.config import Config
-from groc.corpus import Corpus, Text
+from groc.corpus import ENDINGS, Corpus, Text
+from groc.errors import GrocError
 from groc.files import write_text
 from groc.paper.runs import Run, identity
 from groc.results import RESULT
@@ -33,8 +34,15 @@ class Place:
     def text(self, corpus: str, split: str) -> Text:
         return Corpus(self.corpora / corpus).text(split)
 
-    def has(self, corpus: str) -> bool:
-        return (self.corpora / corpus).is_dir()
+    def has(self, corpus: str, *splits: str) -> bool:
+        folder = self.corpora / corpus
+        return all(any((folder / (split + ending)).is_file() for ending in ENDINGS) for split in splits)
+
+    def need(self, corpus: str, split: str, what_for: str) -> None:
+        if not self.has(corpus, split):
+            raise GrocError(
+                f"{self.corpora} has no {corpus} with a {split} text, {what_for}: docs/data.md says how to make it."
+            )
 
     def publish(self, folder: Path) -> None:
         """Put the record of a run beside the others."""

@@ -17,6 +17,8 @@ from groc.scoring import Correction, Segment
 LARGEST_THETA = 1e6
 """The likeness of states is a sum of thousands of numbers at most, so that nothing overflows."""
 LARGEST_SIZE = 10**9
+LARGEST_ALPHA = 10_000
+"""Beyond it there is nothing but the model, or nothing but the cache."""
 
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
 """Of the model: those that are tried, and of which a learned one is a mean."""
@@ -144,9 +146,10 @@ class Joined:
     """
 
     def __init__(self, cache: Cache, alpha: float) -> None:
-        if not math.isfinite(alpha):
+        if not -LARGEST_ALPHA <= alpha <= LARGEST_ALPHA:
             raise GrocError(
-                f"alpha is a number, the logarithm of how much a cache weighs in the softmax, not {alpha:g}."
+                "alpha, the logarithm of how much a cache weighs in the softmax, lies between "
+                f"-{LARGEST_ALPHA:,} and {LARGEST_ALPHA:,}, not at {alpha:g}."
             )
         self.cache = cache
         self.alpha = alpha

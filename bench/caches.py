@@ -27,6 +27,7 @@ from groc.scoring import UNROLL, ScoredAmongNew, Segment
 
 NEIGHBOURS = 1024
 THETA = 0.5
+RECENCY = 100
 VOCABULARY = 10_000
 LOOP = 200
 """Words that the loop is timed on, at most: from all parts of the stream, since the past grows."""
@@ -50,8 +51,8 @@ def main() -> None:
             measured(name, cache, step, states, words, options.size)
             for name, cache, step in (
                 ("unigram", Unigram(), unigram),
-                ("local", LocalCache(THETA, options.size), local(options.size)),
-                ("unbounded", UnboundedCache(1.0, NEIGHBOURS), unbounded),
+                ("local", LocalCache(THETA, options.size, RECENCY), local(options.size)),
+                ("unbounded", UnboundedCache(1.0, NEIGHBOURS, recency=RECENCY), unbounded),
             )
         ]
     if options.json:
@@ -75,8 +76,9 @@ def unigram(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:  # 
 
 def local(size: int) -> Step:
     def step(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        weights = THETA * states[max(t - size, 0) : t] @ states[t]
-        return of(weights, words[max(t - size, 0) : t] == words[t])
+        first = max(t - size, 0)
+        ago = torch.arange(t - first, 0, -1, device=words.device)
+        return of(THETA * states[first:t] @ states[t] - (1 + ago / RECENCY).log(), words[first:t] == words[t])
 
     return step
 
@@ -84,7 +86,7 @@ def local(size: int) -> Step:
 def unbounded(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:
     squares = states[:t].square().sum(1) - 2 * states[:t] @ states[t] + states[t].square().sum()
     nearest, places = squares.topk(min(NEIGHBOURS, t), largest=False)
-    return of(-nearest / (2 * nearest[-1]), words[:t][places] == words[t])
+    return of(-nearest / (2 * nearest[-1]) - (1 + (t - places) / RECENCY).log(), words[:t][places] == words[t])
 
 
 def of(weights: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:

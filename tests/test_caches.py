@@ -91,6 +91,14 @@ def frequency(states: list[Array], present: Array) -> list[float]:  # noqa: ARG0
     return [1.0] * len(states)
 
 
+def fading(weigh: Weigh, recency: float) -> Weigh:
+    def weigh_less(states: list[Array], present: Array) -> list[float]:
+        ages = range(len(states), 0, -1)
+        return [weight / (1 + age / recency) for weight, age in zip(weigh(states, present), ages, strict=True)]
+
+    return weigh_less if recency else weigh
+
+
 def likeness(theta: float, size: int) -> Weigh:
     def weigh(states: list[Array], present: Array) -> list[float]:
         forgotten = max(len(states) - size, 0)
@@ -139,41 +147,43 @@ def loop(stream: Stream, weigh: Weigh, share: float | None = None, alpha: float 
 streams = st.builds(Stream, st.integers(0, 10**6), st.integers(1, 30))
 cut_lists = st.lists(st.integers(1, 29), max_size=5)
 shares, alphas, sizes = st.floats(0.01, 0.99), st.floats(-3, 3), st.integers(1, 35)
-thetas = st.floats(0, 3)
+thetas, recencies = st.floats(0, 3), st.sampled_from([0.0, 1.0, 10.0])
 
 KINDS = ("unigram", "local", "unbounded")
 
 
-def make(kind: str, theta: float, size: int) -> tuple[Cache, Weigh]:
+def make(kind: str, theta: float, size: int, recency: float = 0.0) -> tuple[Cache, Weigh]:
     """A cache and its twin."""
     if kind == "unigram":
         return Unigram(), frequency
     if kind == "local":
-        return LocalCache(theta, size), likeness(theta, size)
-    return UnboundedCache(theta, size), nearness(theta, size)
+        return LocalCache(theta, size, recency), fading(likeness(theta, size), recency)
+    return UnboundedCache(theta, size, recency=recency), fading(nearness(theta, size), recency)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestEqualTheLoop:
-    @given(streams, cut_lists, shares, thetas, sizes)
+    @given(streams, cut_lists, shares, thetas, sizes, recencies)
     def test_interpolated(
-        self, kind: str, stream: Stream, cuts: list[int], share: float, theta: float, size: int
+        self, kind: str, stream: Stream, cuts: list[int], share: float, theta: float, size: int, recency: float
     ) -> None:
-        fast, slow = make(kind, theta, size)
+        fast, slow = make(kind, theta, size, recency)
         found = stream.corrected(Interpolated(fast, share), cuts)
         np.testing.assert_allclose(found, loop(stream, slow, share=share), atol=1e-9, rtol=0)
 
-    @given(streams, cut_lists, thetas, sizes)
-    def test_with_a_learned_share(self, kind: str, stream: Stream, cuts: list[int], theta: float, size: int) -> None:
-        fast, slow = make(kind, theta, size)
+    @given(streams, cut_lists, thetas, sizes, recencies)
+    def test_with_a_learned_share(
+        self, kind: str, stream: Stream, cuts: list[int], theta: float, size: int, recency: float
+    ) -> None:
+        fast, slow = make(kind, theta, size, recency)
         found = stream.corrected(Learned(fast), cuts)
         np.testing.assert_allclose(found, loop(stream, slow), atol=1e-9, rtol=0)
 
-    @given(streams, cut_lists, alphas, thetas, sizes)
+    @given(streams, cut_lists, alphas, thetas, sizes, recencies)
     def test_joined_to_the_softmax(
-        self, kind: str, stream: Stream, cuts: list[int], alpha: float, theta: float, size: int
+        self, kind: str, stream: Stream, cuts: list[int], alpha: float, theta: float, size: int, recency: float
     ) -> None:
-        fast, slow = make(kind, theta, size)
+        fast, slow = make(kind, theta, size, recency)
         found = stream.corrected(Joined(fast, alpha), cuts)
         np.testing.assert_allclose(found, loop(stream, slow, alpha=alpha), atol=1e-9, rtol=0)
 
@@ -182,8 +192,8 @@ def everything() -> Correction:
     return Chain(
         NewWords(0.2, 0.5),
         Interpolated(Unigram(), 0.7),
-        Joined(UnboundedCache(3.0, 5), -1.0),
-        Interpolated(LocalCache(0.4, 4), 0.6),
+        Joined(UnboundedCache(3.0, 5, recency=3), -1.0),
+        Interpolated(LocalCache(0.4, 4, recency=2), 0.6),
     )
 
 
@@ -457,7 +467,7 @@ def test_without_faiss_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_extreme_values_give_probabilities(theta: float, scale: float, mix: Callable[[Cache], Correction]) -> None:
     stream = Stream(1, 40)
     stream.states *= scale
-    for remembered in (LocalCache(theta, 10), UnboundedCache(theta, 10)):
+    for remembered in (LocalCache(theta, 10), UnboundedCache(theta, 10), UnboundedCache(theta, 10, recency=1e9)):
         log_prob = mix(remembered)(stream.segment(0, 40, torch.float32))
         assert not log_prob.isnan().any()
         assert (log_prob <= 1e-6).all()
@@ -490,6 +500,8 @@ def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
         (lambda: LocalCache(1.0, 0), "size"),
         (lambda: UnboundedCache(math.nan), "theta"),
         (lambda: UnboundedCache(1.0, 0), "size"),
+        (lambda: UnboundedCache(recency=-1.0), "recency"),
+        (lambda: LocalCache(1.0, 5, math.nan), "recency"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: Callable[[], object], reason: str) -> None:

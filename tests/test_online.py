@@ -75,7 +75,7 @@ class TestOnline:
             sharpness=0.3,
             caches=(
                 CacheSettings("unigram", share=0.8),
-                CacheSettings("local", theta=0.3, size=20, joined=True, alpha=-2.0),
+                CacheSettings("local", theta=0.3, size=20, recency=7.0, joined=True, alpha=-2.0),
                 CacheSettings("unbounded", share=0.9, theta=3.0, size=500),
             ),
         )
@@ -85,8 +85,8 @@ class TestOnline:
         by_hand = Chain(
             NewWords(3.5, 0.3),
             Interpolated(Unigram(), 0.8),
-            Joined(LocalCache(0.3, 20), -2.0),
-            Interpolated(UnboundedCache(3.0, 500), 0.9),
+            Joined(LocalCache(0.3, 20, recency=7), -2.0),
+            Interpolated(UnboundedCache(3.0, 500, recency=100), 0.9),
         )
         np.testing.assert_array_equal(found, score(model, ids, correction=by_hand).log_prob)
 
@@ -104,14 +104,17 @@ class TestOnline:
         model, dynamic = make("tied"), Dynamic(0.1, 0.01, 10)
         ids = valid.ids(model.vocabulary)
         found = Online(dynamic=dynamic, caches=(CacheSettings("local", share=0.7),)).score(model, ids).log_prob
-        by_hand = score_dynamically(model, ids, dynamic, correction=Interpolated(LocalCache(0.5, 10_000), 0.7))
+        by_hand = score_dynamically(model, ids, dynamic, correction=Interpolated(LocalCache(0.5, 10_000, 100), 0.7))
         np.testing.assert_array_equal(found, by_hand.log_prob)
 
     def test_says_what_was_used(self) -> None:
         online = Online(novelty=0.8, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
         facts = online.facts()
-        assert facts["caches"] == [{"kind": "local", "lambda": "learned", "theta": 0.25, "size": 10_000}]
+        used = {"kind": "local", "lambda": "learned", "theta": 0.25, "size": 10_000, "recency": 100.0}
+        assert facts["caches"] == [used]
         assert Online.of(facts).facts() == facts
+        of_old = Online.of({**facts, "caches": [{key: used[key] for key in used if key != "recency"}]})
+        assert of_old.facts()["caches"] == [{**used, "recency": 0.0}]
         assert (facts["novelty"], facts["sharpness"]) == (0.8, 0.2)
         assert facts["dynamic"]["rate"] == 0.2
         text = describe(facts)
@@ -134,6 +137,7 @@ class TestOnline:
             (lambda: CacheSettings("local", joined=True).build(), "alpha"),
             (lambda: CacheSettings("unigram", theta=0.5), "unigram cache .* leave out theta"),
             (lambda: CacheSettings("unigram", size=100), "unigram cache .* size"),
+            (lambda: CacheSettings("unigram", recency=9.0), "unigram cache .* recency"),
             (lambda: CacheSettings("local", faiss=True), "local cache .* leave out FAISS"),
             (lambda: CacheSettings("local", share=0.9, joined=True, alpha=1.0), "not both"),
             (lambda: Online(uniform=0.0), "evenly"),
@@ -358,24 +362,24 @@ class TestCommand:
     def test_values_belong_to_the_cache_before_them(
         self, evaluate: Evaluate, runs: dict[str, str], corpus_folder: Path, kind: str
     ) -> None:
-        options = "--cache unigram --lambda 0.8 --cache local --lambda 0.7 --theta 0.2 --cache-size 30"
+        options = "--cache unigram --lambda 0.8 --cache local --lambda 0.7 --theta 0.2 --cache-size 30 --recency 5"
         sharpness = ["--sharpness", "0.5"] if kind == "groc" else []  # new words of a closed model share evenly
         summary = evaluate(kind, *options.split(), "--new-words", "3.5", *sharpness)
         assert summary["caches"] == [
             {"kind": "unigram", "lambda": 0.8},
-            {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30},
+            {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30, "recency": 5.0},
         ]
         assert (summary["novelty"], summary["uniform_mixed_in"]) == (3.5, 0)
         assert summary["sharpness"] == (0.5 if kind == "groc" else None)
         model, text = checkpoint.load(runs[kind]).model, Corpus(corpus_folder).text("test")
         model.set_vocabulary(model.trained.union(text.types))
-        caches = (CacheSettings("unigram", share=0.8), CacheSettings("local", share=0.7, theta=0.2, size=30))
+        caches = (CacheSettings("unigram", share=0.8), CacheSettings("local", 0.7, 0.2, 30, 5.0))
         expected = loss(model, text, Online(novelty=3.5, sharpness=0.5, caches=caches))
         assert summary["loss"] == pytest.approx(expected, abs=1e-6)
 
     def test_a_cache_may_join_the_softmax(self, evaluate: Evaluate, corpus_folder: Path) -> None:
-        summary = evaluate("groc", "--cache", "unbounded", "--alpha", "-3", "--cache-size", "9")
-        cache = {"kind": "unbounded", "alpha": -3.0, "theta": 1.0, "size": 9, "neighbours": "exact"}
+        summary = evaluate("groc", "--cache", "unbounded", "--alpha", "-3", "--cache-size", "9", "--recency", "0")
+        cache = {"kind": "unbounded", "alpha": -3.0, "theta": 16.0, "size": 9, "recency": 0.0, "neighbours": "exact"}
         assert summary["caches"] == [cache]
         assert "--tune" in evaluate("groc", "--cache", "local", "--alpha", "tune", status=1)
         summary = evaluate("groc", "--cache", "local", "--alpha", "tune", "--tune", str(corpus_folder))

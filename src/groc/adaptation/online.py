@@ -28,8 +28,9 @@ from groc.model import LanguageModel
 from groc.scoring import Correction, Scores, score
 
 KINDS = ("unigram", "local", "unbounded")
-USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 1.0}
-USUAL_SIZE = {"unigram": 0, "local": 10_000, "unbounded": 1024}
+USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 16.0}
+USUAL_SIZE = {"unigram": 0, "local": 10_000, "unbounded": 4096}
+USUAL_RECENCY = {"unigram": 0.0, "local": 100.0, "unbounded": 100.0}
 USUAL_SHARPNESS = 0.2
 LEARNED: Literal["learned"] = "learned"
 """In place of a share: the text teaches it."""
@@ -48,6 +49,8 @@ class CacheSettings:
     """How much the likeness of states counts."""
     size: int | None = None
     """How many words are weighed: of a local cache the last, of an unbounded one those with the nearest states."""
+    recency: float | None = None
+    """After how many words a word counts half as much; 0: none fades, as published."""
     joined: bool = False
     """Whether the cache joins the softmax (global normalisation), with the weight exp(alpha), in place of a share."""
     alpha: float | None = None
@@ -57,10 +60,10 @@ class CacheSettings:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise GrocError(f"There is no cache {self.kind!r}: choose among {', '.join(KINDS)}.")
-        if self.kind == "unigram" and not (self.theta in (None, 0.0) and self.size in (None, 0)):
+        if self.kind == "unigram" and any((self.theta, self.size, self.recency)):
             raise GrocError(
-                "A unigram cache weighs all words alike, however long ago they were read: leave out theta (--theta) "
-                "and size (--cache-size)."
+                "A unigram cache weighs all words alike, however long ago they were read: leave out theta (--theta), "
+                "size (--cache-size) and recency (--recency)."
             )
         if isinstance(self.share, str) and self.share != LEARNED:
             raise GrocError(f"The model's share (lambda) is a number between 0 and 1, or learned: not {self.share!r}.")
@@ -78,20 +81,23 @@ class CacheSettings:
             raise GrocError("What alpha is good depends on the model: give a value, or a text to tune it on (--tune).")
         share = None if self.joined else LEARNED if self.share is None else self.share
         theta = USUAL_THETA[self.kind] if self.theta is None else self.theta
-        return replace(self, share=share, theta=theta, size=USUAL_SIZE[self.kind] if self.size is None else self.size)
+        size = USUAL_SIZE[self.kind] if self.size is None else self.size
+        recency = USUAL_RECENCY[self.kind] if self.recency is None else self.recency
+        return replace(self, share=share, theta=theta, size=size, recency=recency)
 
     def build(self) -> Interpolated | Learned | Joined:
         """A fresh cache and how its word counts."""
         full = self.filled()
         assert full.theta is not None
         assert full.size is not None
+        assert full.recency is not None
         cache: Cache
         if full.kind == "unigram":
             cache = Unigram()
         elif full.kind == "local":
-            cache = LocalCache(full.theta, full.size)
+            cache = LocalCache(full.theta, full.size, full.recency)
         else:
-            cache = UnboundedCache(full.theta, full.size, FaissNeighbours() if full.faiss else None)
+            cache = UnboundedCache(full.theta, full.size, FaissNeighbours() if full.faiss else None, full.recency)
         if full.share == LEARNED:
             return Learned(cache)
         if full.share is not None:
@@ -107,6 +113,7 @@ class CacheSettings:
             facts.get("lambda"),
             facts.get("theta"),
             facts.get("size"),
+            facts.get("recency", 0.0),  # older records are of caches in which nothing fades
             "alpha" in facts,
             facts.get("alpha"),
             facts.get("neighbours") == "faiss",
@@ -118,7 +125,7 @@ class CacheSettings:
         facts: dict[str, Any] = {"kind": full.kind}
         facts |= {"alpha": full.alpha} if full.joined else {"lambda": full.share}
         if full.kind != "unigram":
-            facts |= {"theta": full.theta, "size": full.size}
+            facts |= {"theta": full.theta, "size": full.size, "recency": full.recency}
         return facts | ({"neighbours": "faiss" if full.faiss else "exact"} if full.kind == "unbounded" else {})
 
 

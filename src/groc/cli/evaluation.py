@@ -87,12 +87,19 @@ def _caches(group: argparse._ArgumentGroup) -> None:
         type=_number_or_learned,
         metavar="SHARE|learned",
     )
-    option("--theta", "theta", "how much the likeness of states counts (local 0.5, unbounded 1)", type=float)
+    option("--theta", "theta", "how much the likeness of states counts (local 0.5, unbounded 16)", type=float)
     option(
         "--cache-size",
         "size",
-        "how many words are weighed: the last (local, 10000), or those with the nearest states (unbounded, 1024)",
+        "how many words are weighed: the last (local, 10000), or those with the nearest states (unbounded, 4096)",
         type=int,
+        metavar="WORDS",
+    )
+    option(
+        "--recency",
+        "recency",
+        "after how many words a word counts half as much (local and unbounded 100; 0: none fades, as published)",
+        type=float,
         metavar="WORDS",
     )
     option(

@@ -63,7 +63,13 @@ def summed(weights: Tensor, others: Tensor) -> Weights:
     return Weights(weights.masked_fill_(others, -torch.inf).logsumexp(1), total)
 
 
-def check(theta: float, size: int) -> None:
+def fading(ago: Tensor, recency: float) -> Tensor | float:
+    """What is taken off the logarithms of weights of words that were read so many words ago: one counts half as much
+    after `recency` words, a third as much after twice as many, and so on; 0: none fades. Shape: [T, n] -> [T, n]"""
+    return (ago.clamp(min=0) / recency).log1p() if recency else 0.0
+
+
+def check(theta: float, size: int, recency: float) -> None:
     """Refuse what no cache of states can work with."""
     if not 0 <= theta <= LARGEST_THETA:
         raise GrocError(
@@ -71,6 +77,11 @@ def check(theta: float, size: int) -> None:
         )
     if not 1 <= size <= LARGEST_SIZE:
         raise GrocError(f"The size of a cache, in words, lies between 1 and {LARGEST_SIZE:,}, not at {size}.")
+    if not (recency == 0 or 1 <= recency <= LARGEST_SIZE):
+        raise GrocError(
+            "recency, after how many words a word counts half as much, is 0 (none fades) or lies between 1 and "
+            f"{LARGEST_SIZE:,}, not at {recency:g}."
+        )
 
 
 class Interpolated:

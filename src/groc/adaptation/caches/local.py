@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from groc.adaptation.caches.correction import Weights, check, summed
+from groc.adaptation.caches.correction import Weights, check, fading, summed
 from groc.scoring import Segment
 
 
@@ -15,12 +15,13 @@ class LocalCache:
     """The neural cache of Grave, Joulin and Usunier (2017): the last `size` words, each with the weight
     exp(theta h_t . h_i), where h_i is the state that preceded it.
 
-    With theta = 0 it is the relative frequency among the last words. Memory: `size` states.
+    With theta = 0 it is the relative frequency among the last words. Memory: `size` states. Theirs has no
+    `recency`, the number of words after which a word counts half as much.
     """
 
-    def __init__(self, theta: float, size: int) -> None:
-        check(theta, size)
-        self.theta, self.size = theta, size
+    def __init__(self, theta: float, size: int, recency: float = 0.0) -> None:
+        check(theta, size, recency)
+        self.theta, self.size, self.recency = theta, size, recency
         self.states: Tensor | None = None
         """Shape: [n, d], n at most `size`"""
         self.words: Tensor | None = None
@@ -39,4 +40,5 @@ class LocalCache:
         others = words != segment.targets[:, None]
         likeness = segment.prefixes @ states.T
         self.states, self.words = states[-self.size :], words[-self.size :]
-        return [summed((theta * likeness).masked_fill_(outside, -torch.inf), others) for theta in thetas]
+        faded = fading(ago.to(likeness.dtype), self.recency)
+        return [summed((theta * likeness - faded).masked_fill_(outside, -torch.inf), others) for theta in thetas]

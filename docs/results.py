@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from groc.adaptation.online import KINDS
 from groc.paper import TABLES, Results
@@ -122,11 +124,28 @@ def open_claims(results: Results) -> list[str]:
     ):  # fmt: skip
         found, where_not = against(one, others, domains)
         lines.append(_line(claim, found, len(domains), where_not))
+    new = [row for row in TABLES["unseen"].rows(results) if row["both"] and row["tied"]]
+    for rival, claim in (("even share", "an even share would give them"), ("tied", "tied with a like weight of them")):
+        less = [row["both"] < row[rival] for row in new]
+        lines.append(_line(f"On words never seen GroC loses less than {claim}", less, len(DOMAINS)))
+    lines.append(_margin([row["oov"] for row in new], [1 - _ratio(tests, row["domain"]) for row in new]))
+    models = ", ".join(sorted({row["model"] for row in told}))
     own = [row["low"] > 0 for row in told if row["told"] in ("relations", "definition", "relations and definition")]
-    lines.append(_line("What a lexicon says of a word that was held out helps", own, 3))
+    lines.append(_line(f"What a lexicon says of a word that was held out helps ({models})", own, 3))
     wrong = [row["gain"] <= 0 for row in told if row["told"].startswith("another")]
-    lines.append(_line("What it says of another word does not", wrong, 3))
+    lines.append(_line(f"What it says of another word does not ({models})", wrong, 3))
     return lines
+
+
+def _ratio(tests: Mapping[tuple[str, str], float], domain: str) -> float:
+    return tests[domain, "groc"] / tests[domain, "tied"]
+
+
+def _margin(shares: Sequence[float], margins: Sequence[float]) -> str:
+    """Spearman's rank correlation; no verdict, since the texts are few."""
+    ranks = [np.argsort(np.argsort(values)) for values in (shares, margins)]
+    rho = f"{np.corrcoef(ranks)[0, 1]:.2f} over {len(shares)} texts" if len(shares) > 2 else "not run"
+    return f"Rank correlation of GroC's margin over tied with the share of words that are new: {rho}."
 
 
 def _line(claim: str, found: list[bool], cells: int, figures: Sequence[str] = ()) -> str:

@@ -271,6 +271,18 @@ def test_speed_is_that_of_the_bench_with_most_models(tmp_path: Path, recorder: R
     assert groc["paper"]["ratio"] == pytest.approx(259.8 / 18.6)
 
 
+def test_new_words_are_counted_over_all_texts_by_how_often_they_were_read(tmp_path: Path, recorder: Recorder) -> None:
+    path = recorder("news/groc", 100.0, corpus="news")
+    for text, tokens, plain, helped in (("wikitext-2", 10, 9.0, 8.0), ("talks-ted", 30, 5.0, 5.4)):
+        for memory, loss in ((False, plain), (True, helped)):
+            counted = [{"from": 2, "to": 4, "tokens": tokens, "loss": loss}, {"from": 10, "to": None, "tokens": 0}]
+            add_test(path, f"/x/{text}/test.txt", 90.0, memory=memory, new_by_occurrence=counted)
+    add_test(path, "/x/biomed-mtl/test.txt", 90.0, new_by_occurrence=counted)  # without memory alone: left out
+    row = row_of("memory", tmp_path)
+    assert (row["read before"], row["tokens"], row["better on"]) == ("2-4", 40, "1 of 2")
+    assert (row["groc"], row["groc+memory"]) == (pytest.approx(6.0), pytest.approx(6.05))
+
+
 def test_models_of_others_are_not_ours_to_run(tmp_path: Path, recorder: Recorder) -> None:
     add_test(recorder("penn/tied", 90.0, 80.0), "/x/penn/test.txt", 70.0, dynamic={"rate": 1})
     rows = rows_of("size", tmp_path)

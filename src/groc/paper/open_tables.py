@@ -127,6 +127,35 @@ def _unseen(results: Results) -> list[Row]:
     ]
 
 
+def _memory(results: Results) -> list[Row]:
+    """What GroC loses on new words with and without memory of them, all texts together, by how often they were read."""
+    found: defaultdict[str, dict[str, list[Row]]] = defaultdict(dict)
+    chosen = best(run for run in results.runs if run.recipe == run.dataset == SOURCE and run.variant == "groc")
+    for domain, model, figures in (one for run in chosen[:1] for one in run.by_domain()):
+        if domain in DOMAINS and model in ("groc", "groc+memory") and figures.get("new_by_occurrence"):
+            found[domain][model] = figures["new_by_occurrence"]
+    pairs: defaultdict[str, list[tuple[Row, Row]]] = defaultdict(list)
+    for both in found.values():
+        if len(both) == 2:
+            with_memory = {row["from"]: row for row in both["groc+memory"]}
+            for row in both["groc"]:
+                if row["tokens"]:
+                    pairs[_times(row)].append((row, with_memory[row["from"]]))
+    rows = []
+    for times, some in pairs.items():
+        tokens = sum(plain["tokens"] for plain, _ in some)
+        plain, helped = (sum(pair[i]["loss"] * pair[i]["tokens"] for pair in some) / tokens for i in (0, 1))
+        better = sum(helped["loss"] < plain["loss"] for plain, helped in some)
+        losses = {"tokens": tokens, "groc": plain, "groc+memory": helped, "gain": plain - helped}
+        rows.append({"read before": times, **losses, "better on": f"{better} of {len(some)}", **origin(chosen[:1])})
+    return rows
+
+
+def _times(row: Row) -> str:
+    first, last = row["from"], row["to"]
+    return f"{first}+" if last is None else f"{first}" if first == last else f"{first}-{last}"
+
+
 def _fine_tuning(results: Results) -> list[Row]:
     """What fine-tuning took and what it cost: updates, those to where tied ends, the source before and after."""
     runs: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
@@ -222,14 +251,22 @@ OPEN_TABLES = (
         "definition, their relations, or both. What new words weigh is tuned on the valid text of 2008, for both.",
     ),
     Table(
+        "memory", "Loss on new words of all texts, by how often they were read before (nats)", "", ("read before",),
+        ("tokens", "groc", "groc+memory", "gain", "better on"), find=_memory,
+        note="`groc+memory` blends a new word's vector with what the contexts say in which it was read (`--memory`): "
+        "words that were read are expected again, at the price of those that come for the first time.",
+    ),
+    Table(
         "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 6", ("domain", "model"),
         ("rate", "dev", "updates", "to_tied", "source_before", "source_after"), find=_fine_tuning,
         note="`updates`: to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news.",
     ),
     Table(
         "held-out", "Loss on words held out of training, by what the model is told of them (nats)", "",
-        ("dataset", "model", "told"), ("loss", "gain", "low", "high", "seen_loss"), find=_held_out,
+        ("dataset", "model", "told"), ("loss", "gain", "low", "high", "seen_loss", "even_odds", "closed_share"),
+        find=_held_out,
         note="`gain`: over the first row, `low` to `high` its 95% interval; `seen loss`: on words that training saw as "
-        "often, in the same lines.",
+        "often, in the same lines; `even odds`: of all words of the list; `closed share`: what a closed model gives a "
+        "word that it has no row for, a hundredth of the probability spread evenly.",
     ),
 )  # fmt: skip

@@ -43,6 +43,23 @@ def test_every_part_is_timed(sample: int) -> None:
         assert timing.memory is None
 
 
+def test_every_model_can_be_timed() -> None:
+    models = [*benchmark.MODELS, *benchmark.OTHERS]
+    small = ["model.dim=8", "prefix.hidden=8", "surface.filters=4,4", "output.cutoffs=20,40"]
+    timings = time_models(Size("penn", 60, 100), models, 1, "cpu", small)
+    assert [timing.model for timing in timings] == models
+    assert all(timing.step > 0 for timing in timings)
+
+
+@pytest.mark.usefixtures("small")
+def test_what_has_no_step_with_a_sample_is_left_out_there(tmp_path: Path) -> None:
+    record = tmp_path / "bench.json"
+    assert main(["bench", "--model", "groc, frozen", "--steps", "1", "--device", "cpu", "--out", str(record)]) == 0
+    sizes = json.loads(record.read_text())["sizes"]
+    timed = {name: [one["model"] for one in size["models"]] for name, size in sizes.items()}
+    assert timed == {"whole": ["tied", "groc, frozen"], "sampled": ["tied"]}
+
+
 @pytest.mark.usefixtures("small")
 def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = tmp_path / "bench.json"

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -783,6 +783,15 @@ def start_and_signal(arguments: list[str], folder: Path, number: int) -> tuple[i
     return process.returncode, err
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """As in a terminal: what is started in the background ignores it, and so would whatever it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 class TestSignals:
     @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
     def test_a_polite_stop_saves_and_resumes_bitwise(

@@ -379,7 +379,7 @@ class TestCommand:
 
     def test_a_cache_may_join_the_softmax(self, evaluate: Evaluate, corpus_folder: Path) -> None:
         summary = evaluate("groc", "--cache", "unbounded", "--alpha", "-3", "--cache-size", "9", "--recency", "0")
-        cache = {"kind": "unbounded", "alpha": -3.0, "theta": 16.0, "size": 9, "recency": 0.0, "neighbours": "exact"}
+        cache = {"kind": "unbounded", "alpha": -3.0, "theta": 24.0, "size": 9, "recency": 0.0, "neighbours": "exact"}
         assert summary["caches"] == [cache]
         assert "--tune" in evaluate("groc", "--cache", "local", "--alpha", "tune", status=1)
         summary = evaluate("groc", "--cache", "local", "--alpha", "tune", "--tune", str(corpus_folder))

@@ -225,6 +225,15 @@ def test_settings_that_a_table_varies_stay_in_their_cells(tmp_path: Path, record
     assert (found["yes", ""], found["no", "relations"], found["no", ""]) == (71.0, 31.0, 21.0)
 
 
+def test_a_setting_that_is_gone_and_was_not_used_changes_nothing(tmp_path: Path, recorder: Recorder) -> None:
+    path = recorder("penn/groc", 90.0, 80.0)
+    record = json.loads(path.read_text())
+    record["config"]["surface"]["whole"] = 0
+    record["config"]["training"]["seed"] = 2
+    (path.parent / "other.json").write_text(json.dumps(record))
+    assert row_of("main", tmp_path, dataset="penn", model="groc")["runs"] == 2
+
+
 def test_records_of_earlier_versions_are_read(tmp_path: Path, recorder: Recorder) -> None:
     path = recorder("penn", 105.0, 104.0)  # no variant: the recipe's own model
     record = json.loads(path.read_text())
@@ -256,16 +265,23 @@ def test_losses_by_frequency_are_those_of_the_rival_less_grocs(
 
 def test_speed_is_that_of_the_bench_with_most_models(tmp_path: Path, recorder: Recorder) -> None:
     folder = recorder("penn/groc", 90.0, 80.0).parent
-    for day, steps in ((1, {"tied": 2.0, "groc": 3.0, "groc, frozen": 1.0}), (2, {"tied": 9.0, "lookup": 9.0})):
+    every = {"tied": 2.0, "groc": 3.0, "groc, frozen": 1.0}
+    benches = [
+        ("GPU 1", [], every),
+        ("GPU 2", [], {"tied": 1.0, "lookup": 9.0}),  # later, but with fewer models
+        ("GPU 3", ["training.batch=1"], {**every, "tied": 0.1, "lookup": 1.0}),  # not the step of the paper
+        ("CPU, float32", [], {**every, "tied": 50.0, "lookup": 50.0}),
+    ]
+    for day, (device, settings, steps) in enumerate(benches, 1):
         models = [{"model": name, "step": step} for name, step in steps.items()]
-        record = {"date": f"2026-01-0{day}", "device": f"machine {day}", "sizes": {"penn": {"models": models}}}
-        (folder / f"bench-{day}.json").write_text(json.dumps(record))
+        record = {"date": f"2026-01-0{day}", "device": device, "settings": settings}
+        (folder / f"bench-{day}.json").write_text(json.dumps({**record, "sizes": {"penn": {"models": models}}}))
     groc, sparse, lookup = (
         row_of("speed", tmp_path, dataset="penn", model=name) for name in ("groc", "groc, p = 0.3", "lookup")
     )
     steps = 1_328  # of 20 x 35 words, in the text that the paper counts
     assert groc["seconds"] == pytest.approx(3.0 * steps / 1000, rel=1e-3)
-    assert (groc["ratio"], groc["test"], groc["device"]) == (1.5, 80.0, "machine 1")
+    assert (groc["ratio"], groc["test"], groc["device"]) == (1.5, 80.0, "GPU 1")
     assert (sparse["ratio"], sparse["test"]) == (pytest.approx((0.3 * 3 + 0.7 * 1) / 2), None)
     assert (lookup["seconds"], lookup["ratio"]) == (None, None)
     assert groc["paper"]["ratio"] == pytest.approx(259.8 / 18.6)

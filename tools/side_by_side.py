@@ -71,7 +71,8 @@ def multi_process_service() -> Iterator[None]:
 def run(job: list[str], folder: Path, end: float) -> None:
     """Train, or go on training, and then evaluate; what is said goes into a file beside the run."""
     done = folder.with_name(f"{folder.name}.done")
-    if done.exists() and json.loads(done.read_text(encoding="utf-8")) == job:
+    there = job[0] == "groc" or (folder / RESULT).exists()
+    if there and done.exists() and done.read_text(encoding="utf-8") == json.dumps(job):
         return
     with folder.with_name(f"{folder.name}.log").open("ab") as log:
         for command in commands(job, folder):

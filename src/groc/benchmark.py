@@ -71,6 +71,8 @@ OTHERS: dict[str, tuple[str, ...]] = {
 """More models, timed only where they are asked for: the other output embeddings; GroC as its recipe has it, and that
 with an output embedding that stays as it is (the steps between the full ones of sparse updates); GroC with an encoder
 as one would first write it."""
+WHOLE = ("groc, frozen",)
+"""Models that have no step with a sample of the words."""
 PUBLISHED = ("training.batch=20", "training.unroll=35", "prefix.weight_dropout=0", "prefix.word_dropout=0")
 """The step of the paper, whatever a recipe has since been found to learn best with."""
 

@@ -28,7 +28,7 @@ from groc.model import LanguageModel
 from groc.scoring import Correction, Scores, score
 
 KINDS = ("unigram", "local", "unbounded")
-USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 16.0}
+USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 24.0}
 USUAL_SIZE = {"unigram": 0, "local": 10_000, "unbounded": 4096}
 USUAL_RECENCY = {"unigram": 0.0, "local": 100.0, "unbounded": 100.0}
 USUAL_SHARPNESS = 0.2
@@ -39,7 +39,7 @@ Share = float | Literal["learned"]
 
 @dataclass(frozen=True)
 class CacheSettings:
-    """One cache. What is None is to be tuned, or else has its usual value."""
+    """One cache. What is None has its usual value; share, theta and alpha can be tuned in place of that."""
 
     kind: str
     """unigram, local or unbounded."""

@@ -37,7 +37,7 @@ class Grids:
     shares: tuple[float, ...] = SHARES
     thetas: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     """Of the local cache. The states of some models are small: they need a large one."""
-    kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+    kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0)
     log_odds: tuple[float, ...] = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0)
     """Of a cache that joins the softmax against the model's words, in the mean: what alpha is then depends on both."""
     novelty: tuple[float, ...] = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)

@@ -87,7 +87,7 @@ def _caches(group: argparse._ArgumentGroup) -> None:
         type=_number_or_learned,
         metavar="SHARE|learned",
     )
-    option("--theta", "theta", "how much the likeness of states counts (local 0.5, unbounded 16)", type=float)
+    option("--theta", "theta", "how much the likeness of states counts (local 0.5, unbounded 24)", type=float)
     option(
         "--cache-size",
         "size",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from groc.benchmark import MODELS, OTHERS, SIZES, Timing, time_models, to_record
+from groc.benchmark import MODELS, OTHERS, SIZES, WHOLE, Timing, time_models, to_record
 from groc.compute import choose
 from groc.config import Compute
 from groc.errors import GrocError
@@ -27,12 +27,13 @@ def bench(
     chosen = [first, *(name for name in others if name in (models or MODELS))]
     record = {**circumstances(choose(Compute(device=device))), "settings": list(settings), "steps": steps, "sizes": {}}
     for name in sizes or SIZES:
-        timings = time_models(SIZES[name], chosen, steps, device, list(settings))
+        possible = [model for model in chosen if not (SIZES[name].sample and model in WHOLE)]
+        timings = time_models(SIZES[name], possible, steps, device, list(settings))
         record["sizes"][name] = to_record(SIZES[name], timings)
         if not as_json:
             print(_table(name, timings), end="\n\n")
-    if out:
-        write_text(Path(out), to_json(record, indent=1) + "\n")
+        if out:
+            write_text(Path(out), to_json(record, indent=1) + "\n")
     if as_json:
         print(to_json(record))
 

@@ -183,7 +183,10 @@ class Moved:
         best = tried[min(tried)]
         self.adapted(EARLIER_YEARS, best, [domain for domain in domains if domain in LATER_YEARS])
         for domain in (domain for domain in domains if domain in FAR):
-            self.adapted(domain, best, [domain])
+            if self.place.has(domain, "train", "valid"):
+                self.adapted(domain, best, [domain])
+            else:
+                print(f"{domain} has no train and valid text: nothing is fine-tuned on it.", file=sys.stderr)
 
     def adapted(self, corpus: str, rate: float, domains: Sequence[str] = ()) -> float:
         """Fine-tune on a corpus, evaluate on these domains; the valid perplexity comes back."""

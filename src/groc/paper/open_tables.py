@@ -134,20 +134,22 @@ def _memory(results: Results) -> list[Row]:
     for domain, model, figures in (one for run in chosen[:1] for one in run.by_domain()):
         if domain in DOMAINS and model in ("groc", "groc+memory") and figures.get("new_by_occurrence"):
             found[domain][model] = figures["new_by_occurrence"]
-    pairs: defaultdict[str, list[tuple[Row, Row]]] = defaultdict(list)
+    pairs: defaultdict[int, list[tuple[Row, Row]]] = defaultdict(list)
     for both in found.values():
         if len(both) == 2:
             with_memory = {row["from"]: row for row in both["groc+memory"]}
             for row in both["groc"]:
                 if row["tokens"]:
-                    pairs[_times(row)].append((row, with_memory[row["from"]]))
+                    pairs[row["from"]].append((row, with_memory[row["from"]]))
     rows = []
-    for times, some in pairs.items():
+    for _, some in sorted(pairs.items()):
         tokens = sum(plain["tokens"] for plain, _ in some)
         plain, helped = (sum(pair[i]["loss"] * pair[i]["tokens"] for pair in some) / tokens for i in (0, 1))
         better = sum(helped["loss"] < plain["loss"] for plain, helped in some)
         losses = {"tokens": tokens, "groc": plain, "groc+memory": helped, "gain": plain - helped}
-        rows.append({"read before": times, **losses, "better on": f"{better} of {len(some)}", **origin(chosen[:1])})
+        rows.append(
+            {"read before": _times(some[0][0]), **losses, "better on": f"{better} of {len(some)}", **origin(chosen[:1])}
+        )
     return rows
 
 
@@ -229,7 +231,8 @@ OPEN_TABLES = (
         ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain, layout=_by_domain,
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
-        "the valid text of 2008, what new words get included. WikiText-2's new tokens are mostly its marks (`<unk>`, "
+        "the valid text of 2008, what new words get included; the share of a cache is learned from the text as it is "
+        "read. In these caches no word fades (`--recency 0`). WikiText-2's new tokens are mostly its marks (`<unk>`, "
         "`@-@`). Models are fine-tuned for the years behind 2013 and for texts other than news; elsewhere is `-`.\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(

@@ -75,12 +75,14 @@ def run_held_out(place: Place, variants: Sequence[str], seeds: int, settings: Se
 def record_domains(place: Place, settings: Sequence[str], anew: bool) -> None:
     """Measure the texts, how much of them is new to the source, and of how much of that the lexicon says something.
 
-    Unless it is done anew, texts that are recorded as they are now are left alone.
+    Unless it is done anew, texts that are recorded with the sizes that they have now are left alone. What is recorded
+    of texts that are not at hand stays, as long as the source's training text is the same.
     """
     place.need(SOURCE, "train", "the text of the source")
     sets = find_sets(place.corpora)
     figures = statistics(sets)
-    if not anew and figures["texts"] == recorded_texts(place):
+    before = recorded_domains(place)
+    if not anew and all(text in before["texts"] for text in figures["texts"]):
         return
     compiler, trained = compiler_of(load_recipe(SOURCE, "groc", settings)), set(sets[SOURCE]["train"].types)
     figures["unseen"] = [row for row in figures["unseen"] if row["train"] == SOURCE]
@@ -89,16 +91,21 @@ def record_domains(place: Place, settings: Sequence[str], anew: bool) -> None:
         new = {word: count for word, count in counts.items() if word not in trained}
         known = (count for word, count in new.items() if compiler.select(word) != Selected())
         row["with_entry"] = sum(known) / max(sum(new.values()), 1)
+    source = next(text for text in figures["texts"] if (text["set"], text["text"]) == (SOURCE, "train"))
+    if source in before["texts"]:
+        figures["texts"] += [row for row in before["texts"] if row["set"] not in sets]
+        figures["unseen"] += [row for row in before["unseen"] if row["test"] not in sets]
     record = {"kind": "data", "name": "data/cross-domain", **circumstances(choose(Compute(device="cpu")))}
     write_text(place.results / DATA, to_json({**record, "figures": figures}, indent=1) + "\n")
 
 
-def recorded_texts(place: Place) -> Any:
-    """The sizes of the texts that were measured, if any were."""
+def recorded_domains(place: Place) -> dict[str, list[Any]]:
+    """The texts that were measured, if any were."""
     try:
-        return json.loads((place.results / DATA).read_text(encoding="utf-8"))["figures"]["texts"]
+        figures = json.loads((place.results / DATA).read_text(encoding="utf-8"))["figures"]
+        return {name: list(figures[name]) for name in ("texts", "unseen")}
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return {"texts": [], "unseen": []}
 
 
 def compiler_of(config: Config) -> FormsCompiler:

@@ -42,9 +42,11 @@ class Run:
     def __init__(self, record: dict[str, Any]) -> None:
         given = {key: tuple(v) if isinstance(v, list) else v for key, v in flatten(record["config"]).items()}
         known = Config().flat()
-        self.settings = {**known, **given}
-        """By dotted key; what an older record does not name is at its default."""
-        self.repeatable = not any(value for key, value in given.items() if key not in known)
+        gone = {key: value for key, value in given.items() if key not in known}
+        self.settings = {**known, **{key: value for key, value in given.items() if value or key not in gone}}
+        """By dotted key; what an older record does not name is at its default, and a setting that has since been taken
+        out is there only where it was used."""
+        self.repeatable = not any(gone.values())
         """Whether it uses no setting that has since been taken out."""
         self.record, self.figures, self.curve = record, record["figures"], record.get("curve", [])
         self.dataset, self.seed = Path(self.settings["corpus"]).name, self.settings["training.seed"]
@@ -155,7 +157,7 @@ class Results:
         self.data = {record["name"]: record["figures"] for record in records if record.get("kind") == "data"}
         self.searches = [record for record in records if record.get("kind") == "search"]
         self.benches = [record for record in records if isinstance(record.get("sizes"), dict)]
-        if not (self.runs or self.data or self.searches):
+        if not (self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
             print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
 
@@ -164,14 +166,15 @@ class Results:
         return best(run for run in self.runs if job.wants(run))
 
     def timings(self, dataset: str) -> tuple[dict[str, float], str]:
-        """Milliseconds a step by model, and the device: of the benches of a corpus's size with most models of the
-        tables the one in which tied is fastest."""
-        found = []
-        for bench in self.benches:
+        """Milliseconds a step by model, and the device: of the benches of a corpus's size, with no settings of their
+        own, one on a GPU before others, then that with most models of the tables, then the last."""
+        found: list[tuple[tuple[bool, int, str], dict[str, float], str]] = []
+        for bench in (bench for bench in self.benches if not bench.get("settings")):
             timed = {one["model"]: one["step"] for one in bench["sizes"].get(RECIPES[dataset], {}).get("models", ())}
             if "tied" in timed:
-                found.append((timed, bench["device"]))
-        return max(found, key=lambda one: (len(TIMED & set(one[0])), -one[0]["tied"]), default=({}, ""))
+                on_gpu = not bench["device"].startswith("CPU")
+                found.append(((on_gpu, len(TIMED & set(timed)), bench["date"]), timed, bench["device"]))
+        return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
 
 
 def _read(path: Path) -> dict[str, Any]:

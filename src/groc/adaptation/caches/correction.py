@@ -17,8 +17,8 @@ from groc.scoring import Correction, Segment
 LARGEST_THETA = 1e6
 """The likeness of states is a sum of thousands of numbers at most, so that nothing overflows."""
 LARGEST_SIZE = 10**9
-LARGEST_ALPHA = 10_000
-"""Beyond it there is nothing but the model, or nothing but the cache."""
+LARGEST_ALPHA = 10**9
+"""It makes up for weights of exp(theta times a likeness), whose logarithms are as large."""
 
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
 """Of the model: those that are tried, and of which a learned one is a mean."""

@@ -299,6 +299,11 @@ def test_texts_that_came_later_are_measured_too(tmp_path: Path, corpora: Path, s
     some_of(corpora, root, "wikitext-2")
     assert run(tmp_path, root, settings, "cross-domain", *options) == 0
     assert [row["domain"] for row in rows_of("domains", tmp_path)][2:] == ["news-wmt-2008", "wikitext-2"]
+    shutil.rmtree(root / "wikitext-2")  # what was measured stays
+    some_of(corpora, root, "news-wmt-2018")
+    assert run(tmp_path, root, settings, "cross-domain", *options) == 0
+    later = [row["domain"] for row in rows_of("domains", tmp_path)][2:]
+    assert later == ["news-wmt-2008", "news-wmt-2018", "wikitext-2"]
 
 
 def test_the_text_for_tuning_is_missed_before_anything_is_trained(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import as_pairs, tiny_settings
 
 from groc.results import RESULT
@@ -45,6 +46,40 @@ def test_every_run_is_trained_and_evaluated_and_goes_on_where_it_was(
 def test_what_has_no_time_is_stopped(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
     jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 10_000)
     assert "groc" in side_by_side(jobs, tmp_path / "runs", "--seconds", "1")
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("{", []),
+        ("{}", []),
+        ('{"a": []}', []),
+        ('{"a": ["tiny"]}', []),
+        ('{"a/b": ["groc", "info", "tiny"]}', []),
+        ('{"a": ["groc", "info", "tiny"]}', ["--at-once", "0"]),
+    ],
+)
+def test_bad_jobs_are_refused_before_any_is_run(tmp_path: Path, content: str, options: list[str]) -> None:
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text(content)
+    command = [sys.executable, str(TOOL), str(jobs), "--out", str(tmp_path / "runs"), *options]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_figures_of_another_run_are_not_those_of_a_job_that_failed(
+    tmp_path: Path, corpus_folder: Path, glossary_file: Path
+) -> None:
+    jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 1)
+    side_by_side(jobs, tmp_path / "runs")
+    jobs.write_text(jobs.read_text().replace('"training.epochs=1"', '"training.epochs=1", "training.rate=0.3"'))
+    command = [sys.executable, str(TOOL), str(jobs), "--out", str(tmp_path / "runs")]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert run.returncode == 1
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.stdout.splitlines()[2:]]
+    assert [(row[0], row[5], row[-1]) for row in rows] == [(k, "", "failed: see its log") for k in ("groc", "tied")]
 
 
 def test_a_job_may_be_any_command(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:

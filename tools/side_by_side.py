@@ -33,6 +33,8 @@ from groc.checkpoint import METRICS, STATE
 from groc.report import table
 from groc.results import RESULT
 
+DONE, STOPPED, FAILED = "done", "stopped", "failed: see its log"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -41,15 +43,34 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, help="runs at the same time (default: all)")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
-    jobs: dict[str, list[str]] = json.loads(options.jobs.read_text(encoding="utf-8"))
+    try:
+        jobs = read_jobs(options.jobs)
+    except (OSError, ValueError) as error:
+        parser.error(f"{options.jobs} is no file of jobs: {error}")
+    if options.at_once is not None and options.at_once < 1:
+        parser.error(f"--at-once is how many runs there are at the same time, not {options.at_once}")
     options.out.mkdir(parents=True, exist_ok=True)
     with multi_process_service():
         end = time.monotonic() + min(options.seconds, threading.TIMEOUT_MAX / 2)
         with ThreadPoolExecutor(options.at_once or len(jobs)) as pool:
-            for done in [pool.submit(run, job, options.out / name, end) for name, job in jobs.items()]:
-                done.result()
-    rows = [summary(name, options.out / name) for name in jobs]
-    print(table(["run", "epochs", "train", "valid", "best", "test", "s an epoch"], rows))
+            states = list(pool.map(lambda name: run(jobs[name], options.out / name, end), jobs))
+    rows = [[*summary(name, options.out / name, state), state] for name, state in zip(jobs, states, strict=True)]
+    print(table(["run", "epochs", "train", "valid", "best", "test", "s an epoch", "state"], rows))
+    sys.exit(FAILED in states)
+
+
+def read_jobs(path: Path) -> dict[str, list[str]]:
+    jobs = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(jobs, dict) or not jobs:
+        raise ValueError("it must hold an object with at least one job")
+    for name, job in jobs.items():
+        if name != Path(name).name:
+            raise ValueError(f"{name!r} cannot be the name of a folder")
+        if not isinstance(job, list) or not all(isinstance(part, str) for part in job):
+            raise ValueError(f"{name} is no list of texts")
+        if len(job) < (2 if job[:1] == ["groc"] else 3):
+            raise ValueError(f"{name} has too few parts")
+    return jobs
 
 
 @contextmanager
@@ -68,26 +89,27 @@ def multi_process_service() -> Iterator[None]:
             subprocess.run([control], input=b"quit\n", check=True)
 
 
-def run(job: list[str], folder: Path, end: float) -> None:
-    """Train, or go on training, and then evaluate; what is said goes into a file beside the run."""
+def run(job: list[str], folder: Path, end: float) -> str:
+    """Train, or go on training, and then evaluate; what is said goes into a file beside the run. How it ended."""
     done = folder.with_name(f"{folder.name}.done")
     there = job[0] == "groc" or (folder / RESULT).exists()
     if there and done.exists() and done.read_text(encoding="utf-8") == json.dumps(job):
-        return
+        return DONE
     with folder.with_name(f"{folder.name}.log").open("ab") as log:
         for command in commands(job, folder):
             left = end - time.monotonic()
             if left <= 0:
-                return
+                return STOPPED
             process = subprocess.Popen([sys.executable, "-m", "groc", *command], stdout=log, stderr=log)
             try:
                 if process.wait(left):
-                    return
+                    return FAILED
             except subprocess.TimeoutExpired:
                 process.terminate()  # it saves its state
                 process.wait()
-                return
+                return STOPPED
     done.write_text(json.dumps(job), encoding="utf-8")
+    return DONE
 
 
 def commands(job: list[str], folder: Path) -> list[list[str]]:
@@ -100,10 +122,11 @@ def commands(job: list[str], folder: Path) -> list[list[str]]:
     return [train, ["eval", str(folder), corpus, "--record"]]
 
 
-def summary(name: str, run: Path) -> list[str]:
+def summary(name: str, run: Path, state: str) -> list[str]:
+    """What became of a run; nothing of one that failed, whose folder may hold another."""
     path = run / METRICS
     epochs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    if not epochs:
+    if not epochs or state == FAILED:
         return [name, "0", *[""] * 5]
     last, best = epochs[-1], min(epoch["valid_perplexity"] for epoch in epochs)
     record: dict[str, Any] = json.loads((run / RESULT).read_text(encoding="utf-8")) if (run / RESULT).exists() else {}

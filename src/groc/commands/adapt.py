@@ -11,6 +11,7 @@ from groc import checkpoint
 from groc.adaptation import adapting
 from groc.compute import Group
 from groc.corpus import Corpus
+from groc.errors import GrocError
 from groc.report import table, to_json
 from groc.running import saying_how_to_go_on
 from groc.text_statistics import texts_of
@@ -28,6 +29,8 @@ def adapt(
 ) -> None:
     recorded = checkpoint.load_config(Path(run))
     changes = dict(assignment.split("=", 1) for assignment in assignments)
+    if "training.epochs" in changes:
+        raise GrocError("How often the new text is read is --epochs here: leave out training.epochs.")
     config = adapting.adapted_settings(recorded, corpus, epochs, changes)
     if source is None and Path(recorded.corpus).is_dir() and texts_of(Corpus(recorded.corpus), ["valid"]):
         source = recorded.corpus

@@ -79,7 +79,7 @@ def evaluate(
         untuned = "" if NEW in tuned.tables else _usual_for_new_words(model, online)
         online, tables, tuned_on = tuned.online, tuned.tables, valid.name if tuned.tables else ""
         if not tables:
-            print(f"Everything is given, so nothing was tuned on {valid.name}.", file=sys.stderr)
+            print(f"All that can be tuned is given, so nothing was tuned on {valid.name}.", file=sys.stderr)
         elif valid.name == text.name:
             print(f"Tuned on {text.name} itself: its figures are too good.", file=sys.stderr)
     words = set_words(model, text, vocabulary)

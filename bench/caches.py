@@ -19,15 +19,14 @@ import torch
 from torch import Tensor
 
 from groc.adaptation.caches import Cache, ExactNeighbours, LocalCache, UnboundedCache, Unigram, Weights
+from groc.adaptation.online import USUAL_RECENCY, USUAL_SIZE, USUAL_THETA
 from groc.compute import choose, full_float32
 from groc.config import Compute
 from groc.report import table
 from groc.results import circumstances
 from groc.scoring import UNROLL, ScoredAmongNew, Segment
 
-NEIGHBOURS = 1024
-THETA = 0.5
-RECENCY = 100
+NEIGHBOURS, THETA, RECENCY = USUAL_SIZE["unbounded"], USUAL_THETA["local"], USUAL_RECENCY["local"]
 VOCABULARY = 10_000
 LOOP = 200
 """Words that the loop is timed on, at most: from all parts of the stream, since the past grows."""

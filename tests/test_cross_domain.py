@@ -351,7 +351,6 @@ def test_a_figure_that_cannot_be_drawn_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     Path("folder").mkdir()

@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from groc.building import USES_LEXICON, build, build_lexicon
-from groc.config import Config, flatten, known_keys
+from groc.config import Config, flatten, of_this_version
 from groc.errors import GrocError
 from groc.files import Writer, text_writer, write_atomically, write_together
 from groc.lexicon import Chain, Empty, Glossary, Lexicon
@@ -228,6 +228,12 @@ def load_config(folder: Path) -> Config:
     return _read_document(folder)[0]
 
 
+def load_facts(folder: Path) -> dict[str, Any]:
+    """What is known after training; empty before its end."""
+    facts: dict[str, Any] = _read_document(folder)[1]["facts"]
+    return facts
+
+
 def _read_document(folder: Path) -> tuple[Config, dict[str, Any]]:
     try:
         document = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -245,15 +251,14 @@ def _read_document(folder: Path) -> tuple[Config, dict[str, Any]]:
         )
     try:
         document["config"]["surface"].setdefault("hashes", 1)  # what runs had before there was a choice
-        settings, known = flatten(document["config"]), known_keys()
-        gone = {key: value for key, value in settings.items() if key not in known}
-        if not any(gone.values()):  # settings of an older version that this run made no use of
-            config = Config().replace({key: value for key, value in settings.items() if key in known})
-            return config, {**document, "facts": dict(document["facts"])}
+        settings, gone = of_this_version(flatten(document["config"]))
+        if not gone:
+            return Config().replace(settings), {**document, "facts": dict(document["facts"])}
     except (KeyError, TypeError, ValueError, AttributeError):
         raise GrocError(f"{folder / CONFIG} is damaged: restore it from a copy.") from None
-    used = ", ".join(key for key, value in gone.items() if value)
-    raise GrocError(f"{folder} was made by another version of GroC, with settings that this one lacks: {used}.")
+    raise GrocError(
+        f"{folder} was made by another version of GroC, with settings that this one lacks: {', '.join(gone)}."
+    )
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:

@@ -236,6 +236,15 @@ def known_keys() -> dict[str, type]:
     return keys
 
 
+def of_this_version(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of saved settings by dotted key those that there still are, and those that are gone, but were in use."""
+    known = known_keys()
+    return (
+        {key: value for key, value in settings.items() if key in known},
+        {key: value for key, value in settings.items() if key not in known and value},
+    )
+
+
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested tables as one, by dotted key."""
     flat: dict[str, Any] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -127,7 +126,7 @@ def check_source(run: Path, model: LanguageModel, config: Config, folder: Path) 
 
     A run that is not finished does not say so, but has the words of both texts with the counts of both.
     """
-    facts = json.loads((folder / checkpoint.CONFIG).read_text(encoding="utf-8"))["facts"]
+    facts = checkpoint.load_facts(folder)
     other = facts and facts.get("adapted_from") != run.resolve().name
     if other or Vocabulary.read(folder / checkpoint.VOCABULARY).to_text() != model.trained.to_text():
         raise GrocError(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from groc.building import USES_CHARACTERS, USES_LEXICON, USES_NETWORK
-from groc.config import Config, flatten
+from groc.config import Config, flatten, of_this_version
 from groc.errors import GrocError
 from groc.paper.published import MODELS
 from groc.results import extras
@@ -41,12 +41,11 @@ class Run:
 
     def __init__(self, record: dict[str, Any]) -> None:
         given = {key: tuple(v) if isinstance(v, list) else v for key, v in flatten(record["config"]).items()}
-        known = Config().flat()
-        gone = {key: value for key, value in given.items() if key not in known}
-        self.settings = {**known, **{key: value for key, value in given.items() if value or key not in gone}}
+        current, gone = of_this_version(given)
+        self.settings = {**Config().flat(), **current, **gone}
         """By dotted key; what an older record does not name is at its default, and a setting that has since been taken
         out is there only where it was used."""
-        self.repeatable = not any(gone.values())
+        self.repeatable = not gone
         """Whether it uses no setting that has since been taken out."""
         self.record, self.figures, self.curve = record, record["figures"], record.get("curve", [])
         self.dataset, self.seed = Path(self.settings["corpus"]).name, self.settings["training.seed"]

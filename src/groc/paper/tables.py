@@ -93,7 +93,8 @@ def _speed(results: Results, cell: Cell) -> Row:
     if step and "training.full_updates" in changes:
         p, frozen = changes["training.full_updates"], timed.get("groc, frozen")
         step = p * step + (1 - p) * frozen if frozen else None
-    steps = printed.DATA[cell.job.dataset]["tokens"] / (20 * 35)
+    size = results.data.get(f"data/{cell.job.dataset}", printed.DATA[cell.job.dataset])
+    steps = size["tokens"] / (20 * 35)
     row = {**measured(results, cell), "seconds": step and step * steps / 1000, "ratio": step and tied and step / tied}
     return {**row, "device": device if step else ""}
 

@@ -16,9 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from groc.adaptation.caches import Cache, ExactNeighbours, LocalCache, UnboundedCache, Unigram, Weights
+from groc.adaptation.caches.correction import ANGLE
+from groc.adaptation.caches.unbounded import FADED
 from groc.adaptation.online import USUAL_RECENCY, USUAL_SIZE, USUAL_THETA
 from groc.compute import choose, full_float32
 from groc.config import Compute
@@ -26,7 +29,7 @@ from groc.report import table
 from groc.results import circumstances
 from groc.scoring import UNROLL, ScoredAmongNew, Segment
 
-NEIGHBOURS, THETA, RECENCY = USUAL_SIZE["unbounded"], USUAL_THETA["local"], USUAL_RECENCY["local"]
+NEIGHBOURS, THETA, RECENCY = USUAL_SIZE["unbounded"], USUAL_THETA[ANGLE]["local"], USUAL_RECENCY[ANGLE]
 VOCABULARY = 10_000
 LOOP = 200
 """Words that the loop is timed on, at most: from all parts of the stream, since the past grows."""
@@ -50,8 +53,8 @@ def main() -> None:
             measured(name, cache, step, states, words, options.size)
             for name, cache, step in (
                 ("unigram", Unigram(), unigram),
-                ("local", LocalCache(THETA, options.size, RECENCY), local(options.size)),
-                ("unbounded", UnboundedCache(1.0, NEIGHBOURS, recency=RECENCY), unbounded),
+                ("local", LocalCache(THETA, options.size, RECENCY, ANGLE), local(options.size)),
+                ("unbounded", UnboundedCache(THETA, NEIGHBOURS, recency=RECENCY, likeness=ANGLE), unbounded),
             )
         ]
     if options.json:
@@ -77,15 +80,18 @@ def local(size: int) -> Step:
     def step(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:
         first = max(t - size, 0)
         ago = torch.arange(t - first, 0, -1, device=words.device)
-        return of(THETA * states[first:t] @ states[t] - (1 + ago / RECENCY).log(), words[first:t] == words[t])
+        cosines = F.cosine_similarity(states[first:t], states[t], dim=1)
+        return of(THETA * cosines - (1 + ago / RECENCY).log(), words[first:t] == words[t])
 
     return step
 
 
 def unbounded(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    squares = states[:t].square().sum(1) - 2 * states[:t] @ states[t] + states[t].square().sum()
-    nearest, places = squares.topk(min(NEIGHBOURS, t), largest=False)
-    return of(-nearest / (2 * nearest[-1]) - (1 + (t - places) / RECENCY).log(), words[:t][places] == words[t])
+    cosines = F.cosine_similarity(states[:t], states[t], dim=1)
+    ago = torch.arange(t, 0, -1, device=words.device)
+    counted = (ago <= FADED * RECENCY).scatter(0, cosines.topk(min(NEIGHBOURS, t)).indices, value=True)
+    weights = (THETA * (cosines - 1) - (1 + ago / RECENCY).log()).masked_fill(~counted, -torch.inf)
+    return of(weights, words[:t] == words[t])
 
 
 def of(weights: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:

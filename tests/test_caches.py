@@ -33,6 +33,7 @@ from groc.adaptation.caches import (
     neighbours,
 )
 from groc.adaptation.caches.correction import MEMORY, PIECE, PRIOR, SHARES
+from groc.adaptation.caches.unbounded import FADED
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -91,6 +92,13 @@ def frequency(states: list[Array], present: Array) -> list[float]:  # noqa: ARG0
     return [1.0] * len(states)
 
 
+def by_angle(weigh: Weigh, angle: bool) -> Weigh:
+    def weigh_directions(states: list[Array], present: Array) -> list[float]:
+        return weigh([state / np.linalg.norm(state) for state in states], present / np.linalg.norm(present))
+
+    return weigh_directions if angle else weigh
+
+
 def fading(weigh: Weigh, recency: float) -> Weigh:
     def weigh_less(states: list[Array], present: Array) -> list[float]:
         ages = range(len(states), 0, -1)
@@ -107,12 +115,16 @@ def likeness(theta: float, size: int) -> Weigh:
     return weigh
 
 
-def nearness(theta: float, size: int) -> Weigh:
+def nearness(theta: float, size: int, last: float, angle: bool) -> Weigh:
     def weigh(states: list[Array], present: Array) -> list[float]:
         distances = [math.dist(state, present) for state in states]
         farthest = sorted(distances)[:size][-1] if distances else 0.0
+        ages = range(len(states), 0, -1)
         return [
-            math.exp(-theta * (distance / farthest) ** 2 / 2) if distance <= farthest else 0.0 for distance in distances
+            math.exp(-theta * (distance / (1 if angle else farthest)) ** 2 / 2)
+            if distance <= farthest or age <= last
+            else 0.0
+            for distance, age in zip(distances, ages, strict=True)
         ]
 
     return weigh
@@ -147,43 +159,46 @@ def loop(stream: Stream, weigh: Weigh, share: float | None = None, alpha: float 
 streams = st.builds(Stream, st.integers(0, 10**6), st.integers(1, 30))
 cut_lists = st.lists(st.integers(1, 29), max_size=5)
 shares, alphas, sizes = st.floats(0.01, 0.99), st.floats(-3, 3), st.integers(1, 35)
-thetas, recencies = st.floats(0, 3), st.sampled_from([0.0, 1.0, 10.0])
+Settings = tuple[float, int, float, bool]
+"""theta, size, recency, and whether states are compared by their angle."""
+settings = st.tuples(st.floats(0, 3), sizes, st.sampled_from([0.0, 1.0, 10.0]), st.booleans())
 
 KINDS = ("unigram", "local", "unbounded")
 
 
-def make(kind: str, theta: float, size: int, recency: float = 0.0) -> tuple[Cache, Weigh]:
+def make(kind: str, theta: float, size: int, recency: float, angle: bool) -> tuple[Cache, Weigh]:
     """A cache and its twin."""
     if kind == "unigram":
         return Unigram(), frequency
+    compared = "angle" if angle else "published"
     if kind == "local":
-        return LocalCache(theta, size, recency), fading(likeness(theta, size), recency)
-    return UnboundedCache(theta, size, recency=recency), fading(nearness(theta, size), recency)
+        cache: Cache = LocalCache(theta, size, recency, compared)
+        weigh = likeness(theta, size)
+    else:
+        cache = UnboundedCache(theta, size, recency=recency, likeness=compared)
+        weigh = nearness(theta, size, FADED * recency, angle)
+    return cache, fading(by_angle(weigh, angle), recency)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestEqualTheLoop:
-    @given(streams, cut_lists, shares, thetas, sizes, recencies)
-    def test_interpolated(
-        self, kind: str, stream: Stream, cuts: list[int], share: float, theta: float, size: int, recency: float
-    ) -> None:
-        fast, slow = make(kind, theta, size, recency)
+    @given(streams, cut_lists, shares, settings)
+    def test_interpolated(self, kind: str, stream: Stream, cuts: list[int], share: float, settings: Settings) -> None:
+        fast, slow = make(kind, *settings)
         found = stream.corrected(Interpolated(fast, share), cuts)
         np.testing.assert_allclose(found, loop(stream, slow, share=share), atol=1e-9, rtol=0)
 
-    @given(streams, cut_lists, thetas, sizes, recencies)
-    def test_with_a_learned_share(
-        self, kind: str, stream: Stream, cuts: list[int], theta: float, size: int, recency: float
-    ) -> None:
-        fast, slow = make(kind, theta, size, recency)
+    @given(streams, cut_lists, settings)
+    def test_with_a_learned_share(self, kind: str, stream: Stream, cuts: list[int], settings: Settings) -> None:
+        fast, slow = make(kind, *settings)
         found = stream.corrected(Learned(fast), cuts)
         np.testing.assert_allclose(found, loop(stream, slow), atol=1e-9, rtol=0)
 
-    @given(streams, cut_lists, alphas, thetas, sizes, recencies)
+    @given(streams, cut_lists, alphas, settings)
     def test_joined_to_the_softmax(
-        self, kind: str, stream: Stream, cuts: list[int], alpha: float, theta: float, size: int, recency: float
+        self, kind: str, stream: Stream, cuts: list[int], alpha: float, settings: Settings
     ) -> None:
-        fast, slow = make(kind, theta, size, recency)
+        fast, slow = make(kind, *settings)
         found = stream.corrected(Joined(fast, alpha), cuts)
         np.testing.assert_allclose(found, loop(stream, slow, alpha=alpha), atol=1e-9, rtol=0)
 
@@ -193,7 +208,7 @@ def everything() -> Correction:
         NewWords(0.2, 0.5),
         Interpolated(Unigram(), 0.7),
         Joined(UnboundedCache(3.0, 5, recency=3), -1.0),
-        Interpolated(LocalCache(0.4, 4, recency=2), 0.6),
+        Interpolated(LocalCache(0.4, 4, recency=2, likeness="angle"), 0.6),
     )
 
 
@@ -204,6 +219,7 @@ CORRECTIONS: dict[str, Callable[[], Correction]] = {
     "local, joined": lambda: Joined(LocalCache(0.5, 7), 1.0),
     "unbounded": lambda: Interpolated(UnboundedCache(2.0, 7), 0.6),
     "unbounded, joined": lambda: Joined(UnboundedCache(2.0, 7), 1.0),
+    "unbounded, by angle": lambda: Learned(UnboundedCache(5.0, 2, recency=1, likeness="angle")),
     "new words": lambda: NewWords(0.1, 0.3),
     "all": everything,
 }
@@ -408,14 +424,19 @@ class TestMemory:
         assert held.counts.untyped_storage().nbytes() == 8 * WORDS
         assert int(held.counts.sum()) == 100_000
 
-    def test_an_unbounded_cache_grows_by_one_state_and_one_number_a_word(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("recency", [0, 7])
+    def test_an_unbounded_cache_grows_by_one_state_and_one_number_a_word(
+        self, recency: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(neighbours, "BLOCK", 256)
         exact = ExactNeighbours()
-        held = UnboundedCache(1.0, 5, exact)
+        held = UnboundedCache(1.0, 5, exact, recency)
         for number in (1, 2):
             long_stream(held, 3_000, 100)
             assert held.words is not None
-            assert sum(block.untyped_storage().nbytes() for block in exact.blocks) == 4 * DIM * 3_000 * number
+            assert held.states is not None
+            states = (*exact.blocks, held.states)
+            assert sum(state.untyped_storage().nbytes() for state in states) == 4 * DIM * 3_000 * number
             assert held.words.untyped_storage().nbytes() == 8 * 3_000 * number
 
 
@@ -446,7 +467,7 @@ def test_faiss_finds_the_same_among_few() -> None:
     stream = Stream(1, 300)
     cuts = range(0, 300, 50)
     one, other = (
-        stream.corrected(Interpolated(UnboundedCache(2.0, 8, index), 0.5), cuts)
+        stream.corrected(Interpolated(UnboundedCache(2.0, 8, index, recency=2), 0.5), cuts)
         for index in (FaissNeighbours(), ExactNeighbours())
     )
     np.testing.assert_allclose(one, other, atol=1e-5)
@@ -467,7 +488,13 @@ def test_without_faiss_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_extreme_values_give_probabilities(theta: float, scale: float, mix: Callable[[Cache], Correction]) -> None:
     stream = Stream(1, 40)
     stream.states *= scale
-    for remembered in (LocalCache(theta, 10), UnboundedCache(theta, 10), UnboundedCache(theta, 10, recency=1e9)):
+    for remembered in (
+        LocalCache(theta, 10),
+        LocalCache(theta, 10, likeness="angle"),
+        UnboundedCache(theta, 10),
+        UnboundedCache(theta, 10, recency=1e9),
+        UnboundedCache(theta, 10, recency=2, likeness="angle"),
+    ):
         log_prob = mix(remembered)(stream.segment(0, 40, torch.float32))
         assert not log_prob.isnan().any()
         assert (log_prob <= 1e-6).all()
@@ -502,6 +529,7 @@ def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
         (lambda: UnboundedCache(1.0, 0), "size"),
         (lambda: UnboundedCache(recency=-1.0), "recency"),
         (lambda: LocalCache(1.0, 5, math.nan), "recency"),
+        (lambda: LocalCache(1.0, 5, likeness="cosine"), "angle or published"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: Callable[[], object], reason: str) -> None:

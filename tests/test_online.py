@@ -33,6 +33,7 @@ open_and_closed = pytest.mark.parametrize("kind", ["groc", "tied"])
 GRIDS = Grids(
     shares=(0.5, 0.8, 0.95),
     thetas=(0.0, 0.5, 2.0),
+    local_thetas=(0.0, 0.25, 0.5, 2.0),
     kernel_thetas=(1.0, 8.0),
     log_odds=(-3.0, -1.0),
     novelty=(0.3, 1.0, 3.0),
@@ -75,7 +76,7 @@ class TestOnline:
             sharpness=0.3,
             caches=(
                 CacheSettings("unigram", share=0.8),
-                CacheSettings("local", theta=0.3, size=20, recency=7.0, joined=True, alpha=-2.0),
+                CacheSettings("local", theta=0.3, size=20, recency=7.0, likeness="published", joined=True, alpha=-2.0),
                 CacheSettings("unbounded", share=0.9, theta=3.0, size=500),
             ),
         )
@@ -86,7 +87,7 @@ class TestOnline:
             NewWords(3.5, 0.3),
             Interpolated(Unigram(), 0.8),
             Joined(LocalCache(0.3, 20, recency=7), -2.0),
-            Interpolated(UnboundedCache(3.0, 500, recency=100), 0.9),
+            Interpolated(UnboundedCache(3.0, 500, recency=100, likeness="angle"), 0.9),
         )
         np.testing.assert_array_equal(found, score(model, ids, correction=by_hand).log_prob)
 
@@ -104,17 +105,27 @@ class TestOnline:
         model, dynamic = make("tied"), Dynamic(0.1, 0.01, 10)
         ids = valid.ids(model.vocabulary)
         found = Online(dynamic=dynamic, caches=(CacheSettings("local", share=0.7),)).score(model, ids).log_prob
-        by_hand = score_dynamically(model, ids, dynamic, correction=Interpolated(LocalCache(0.5, 10_000, 100), 0.7))
+        by_hand = score_dynamically(
+            model, ids, dynamic, correction=Interpolated(LocalCache(10.0, 10_000, 100, "angle"), 0.7)
+        )
         np.testing.assert_array_equal(found, by_hand.log_prob)
 
     def test_says_what_was_used(self) -> None:
         online = Online(novelty=0.8, dynamic=Dynamic(rate=0.2), caches=(CacheSettings("local", theta=0.25),))
         facts = online.facts()
-        used = {"kind": "local", "lambda": "learned", "theta": 0.25, "size": 10_000, "recency": 100.0}
+        used = {
+            "kind": "local",
+            "lambda": "learned",
+            "theta": 0.25,
+            "size": 10_000,
+            "recency": 100.0,
+            "likeness": "angle",
+        }
         assert facts["caches"] == [used]
         assert Online.of(facts).facts() == facts
-        of_old = Online.of({**facts, "caches": [{key: used[key] for key in used if key != "recency"}]})
-        assert of_old.facts()["caches"] == [{**used, "recency": 0.0}]
+        old = {key: used[key] for key in used if key not in ("recency", "likeness")}
+        of_old = Online.of({**facts, "caches": [old]})
+        assert of_old.facts()["caches"] == [{**old, "recency": 0.0, "likeness": "published"}]
         assert (facts["novelty"], facts["sharpness"]) == (0.8, 0.2)
         assert facts["dynamic"]["rate"] == 0.2
         text = describe(facts)
@@ -138,6 +149,8 @@ class TestOnline:
             (lambda: CacheSettings("unigram", theta=0.5), "unigram cache .* leave out theta"),
             (lambda: CacheSettings("unigram", size=100), "unigram cache .* size"),
             (lambda: CacheSettings("unigram", recency=9.0), "unigram cache .* recency"),
+            (lambda: CacheSettings("unigram", likeness="angle"), "unigram cache .* likeness"),
+            (lambda: CacheSettings("local", likeness="cosine"), "angle or published"),
             (lambda: CacheSettings("local", faiss=True), "local cache .* leave out FAISS"),
             (lambda: CacheSettings("local", share=0.9, joined=True, alpha=1.0), "not both"),
             (lambda: Online(uniform=0.0), "evenly"),
@@ -159,16 +172,25 @@ def tuned(model: LanguageModel, text: Text, online: Online, **more: Any) -> Tune
 
 class TestTuning:
     @open_and_closed
-    @pytest.mark.parametrize("cache", ["unigram", "local", "unbounded"])
+    @pytest.mark.parametrize(
+        ("cache", "thetas"),
+        [
+            (CacheSettings("unigram"), 1),
+            (CacheSettings("local", size=500), 3),
+            (CacheSettings("unbounded", size=500), 3),
+            (CacheSettings("local", size=500, likeness="published"), 4),
+            (CacheSettings("unbounded", size=500, likeness="published"), 2),
+        ],
+    )
     @pytest.mark.parametrize("joined", [False, True])
     def test_every_row_is_what_scoring_gives_and_the_best_is_taken(
-        self, kind: str, cache: str, joined: bool, make: Callable[[str], LanguageModel], valid: Text
-    ) -> None:
+        self, kind: str, cache: CacheSettings, thetas: int, joined: bool, make: Callable[[str], LanguageModel],
+        valid: Text,
+    ) -> None:  # fmt: skip
         model = make(kind)
-        size = None if cache == "unigram" else 500
-        found = tuned(model, valid, Online(caches=(CacheSettings(cache, size=size, joined=joined),)))
-        rows = found.tables[f"1 {cache}"]
-        assert len(rows) == (2 if joined else 4) * {"unigram": 1, "local": 3, "unbounded": 2}[cache]
+        found = tuned(model, valid, Online(caches=(replace(cache, joined=joined),)))
+        rows = found.tables[f"1 {cache.kind}"]
+        assert len(rows) == (2 if joined else 4) * thetas
         assert len(found.tables[NEW]) == (6 if kind == "tied" else 7)  # three weights, and shares or sharpnesses
         best = loss(model, valid, found.online)
         for table in (rows, found.tables[NEW]):
@@ -367,7 +389,7 @@ class TestCommand:
         summary = evaluate(kind, *options.split(), "--new-words", "3.5", *sharpness)
         assert summary["caches"] == [
             {"kind": "unigram", "lambda": 0.8},
-            {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30, "recency": 5.0},
+            {"kind": "local", "lambda": 0.7, "theta": 0.2, "size": 30, "recency": 5.0, "likeness": "angle"},
         ]
         assert (summary["novelty"], summary["uniform_mixed_in"]) == (3.5, 0)
         assert summary["sharpness"] == (0.5 if kind == "groc" else None)
@@ -377,10 +399,18 @@ class TestCommand:
         expected = loss(model, text, Online(novelty=3.5, sharpness=0.5, caches=caches))
         assert summary["loss"] == pytest.approx(expected, abs=1e-6)
 
+    @pytest.mark.parametrize(("kind", "theta", "size"), [("local", 0.5, 10_000), ("unbounded", 1.0, 1024)])
+    def test_published_caches_have_published_values(
+        self, evaluate: Evaluate, kind: str, theta: float, size: int
+    ) -> None:
+        (used,) = evaluate("groc", "--cache", kind, "--likeness", "published")["caches"]
+        found = (used["theta"], used["size"], used["recency"], used["likeness"])
+        assert found == (theta, size, 0.0, "published")
+
     def test_a_cache_may_join_the_softmax(self, evaluate: Evaluate, corpus_folder: Path) -> None:
         summary = evaluate("groc", "--cache", "unbounded", "--alpha", "-3", "--cache-size", "9", "--recency", "0")
-        cache = {"kind": "unbounded", "alpha": -3.0, "theta": 24.0, "size": 9, "recency": 0.0, "neighbours": "exact"}
-        assert summary["caches"] == [cache]
+        cache = {"kind": "unbounded", "alpha": -3.0, "theta": 10.0, "size": 9, "recency": 0.0}
+        assert summary["caches"] == [{**cache, "likeness": "angle", "neighbours": "exact"}]
         assert "--tune" in evaluate("groc", "--cache", "local", "--alpha", "tune", status=1)
         summary = evaluate("groc", "--cache", "local", "--alpha", "tune", "--tune", str(corpus_folder))
         assert summary["caches"][0]["alpha"] in {row["alpha"] for row in summary["tuning"]["1 local"]}

@@ -21,6 +21,7 @@ from groc.adaptation.caches import (
     UnboundedCache,
     Unigram,
 )
+from groc.adaptation.caches.correction import ANGLE, LIKENESSES, PUBLISHED
 from groc.adaptation.dynamic import Dynamic, Sizes, score_dynamically
 from groc.adaptation.memory import WordMemory
 from groc.errors import GrocError
@@ -28,9 +29,9 @@ from groc.model import LanguageModel
 from groc.scoring import Correction, Scores, score
 
 KINDS = ("unigram", "local", "unbounded")
-USUAL_THETA = {"unigram": 0.0, "local": 0.5, "unbounded": 24.0}
-USUAL_SIZE = {"unigram": 0, "local": 10_000, "unbounded": 4096}
-USUAL_RECENCY = {"unigram": 0.0, "local": 100.0, "unbounded": 100.0}
+USUAL_THETA = {ANGLE: {"local": 10.0, "unbounded": 10.0}, PUBLISHED: {"local": 0.5, "unbounded": 1.0}}
+USUAL_SIZE = {"local": 10_000, "unbounded": 1024}
+USUAL_RECENCY = {ANGLE: 100.0, PUBLISHED: 0.0}
 USUAL_SHARPNESS = 0.2
 LEARNED: Literal["learned"] = "learned"
 """In place of a share: the text teaches it."""
@@ -51,6 +52,8 @@ class CacheSettings:
     """How many words are weighed: of a local cache the last, of an unbounded one those with the nearest states."""
     recency: float | None = None
     """After how many words a word counts half as much; 0: none fades, as published."""
+    likeness: str | None = None
+    """What of states is compared: angle or published."""
     joined: bool = False
     """Whether the cache joins the softmax (global normalisation), with the weight exp(alpha), in place of a share."""
     alpha: float | None = None
@@ -60,11 +63,13 @@ class CacheSettings:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise GrocError(f"There is no cache {self.kind!r}: choose among {', '.join(KINDS)}.")
-        if self.kind == "unigram" and any((self.theta, self.size, self.recency)):
+        if self.kind == "unigram" and any((self.theta, self.size, self.recency, self.likeness)):
             raise GrocError(
                 "A unigram cache weighs all words alike, however long ago they were read: leave out theta (--theta), "
-                "size (--cache-size) and recency (--recency)."
+                "size (--cache-size), recency (--recency) and likeness (--likeness)."
             )
+        if self.likeness is not None and self.likeness not in LIKENESSES:
+            raise GrocError(f"The likeness of states (--likeness) is {' or '.join(LIKENESSES)}, not {self.likeness!r}.")
         if isinstance(self.share, str) and self.share != LEARNED:
             raise GrocError(f"The model's share (lambda) is a number between 0 and 1, or learned: not {self.share!r}.")
         if self.faiss and self.kind != "unbounded":
@@ -80,24 +85,18 @@ class CacheSettings:
         if self.joined and self.alpha is None:
             raise GrocError("What alpha is good depends on the model: give a value, or a text to tune it on (--tune).")
         share = None if self.joined else LEARNED if self.share is None else self.share
-        theta = USUAL_THETA[self.kind] if self.theta is None else self.theta
+        if self.kind == "unigram":
+            return replace(self, share=share)
+        likeness = ANGLE if self.likeness is None else self.likeness
+        theta = USUAL_THETA[likeness][self.kind] if self.theta is None else self.theta
         size = USUAL_SIZE[self.kind] if self.size is None else self.size
-        recency = USUAL_RECENCY[self.kind] if self.recency is None else self.recency
-        return replace(self, share=share, theta=theta, size=size, recency=recency)
+        recency = USUAL_RECENCY[likeness] if self.recency is None else self.recency
+        return replace(self, share=share, theta=theta, size=size, recency=recency, likeness=likeness)
 
     def build(self) -> Interpolated | Learned | Joined:
         """A fresh cache and how its word counts."""
         full = self.filled()
-        assert full.theta is not None
-        assert full.size is not None
-        assert full.recency is not None
-        cache: Cache
-        if full.kind == "unigram":
-            cache = Unigram()
-        elif full.kind == "local":
-            cache = LocalCache(full.theta, full.size, full.recency)
-        else:
-            cache = UnboundedCache(full.theta, full.size, FaissNeighbours() if full.faiss else None, full.recency)
+        cache = full._cache()
         if full.share == LEARNED:
             return Learned(cache)
         if full.share is not None:
@@ -105,15 +104,30 @@ class CacheSettings:
         assert full.alpha is not None
         return Joined(cache, full.alpha)
 
+    def _cache(self) -> Cache:
+        if self.kind == "unigram":
+            return Unigram()
+        assert self.theta is not None
+        assert self.size is not None
+        assert self.recency is not None
+        assert self.likeness is not None
+        if self.kind == "local":
+            return LocalCache(self.theta, self.size, self.recency, self.likeness)
+        neighbours = FaissNeighbours() if self.faiss else None
+        return UnboundedCache(self.theta, self.size, neighbours, self.recency, self.likeness)
+
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> CacheSettings:
         """From what a record says of it."""
+        older = {} if facts["kind"] == "unigram" else {"recency": 0.0, "likeness": PUBLISHED}
+        facts = {**older, **facts}  # in older records nothing fades, and states are compared as published
         return cls(
             facts["kind"],
             facts.get("lambda"),
             facts.get("theta"),
             facts.get("size"),
-            facts.get("recency", 0.0),  # older records are of caches in which nothing fades
+            facts.get("recency"),
+            facts.get("likeness"),
             "alpha" in facts,
             facts.get("alpha"),
             facts.get("neighbours") == "faiss",
@@ -125,7 +139,7 @@ class CacheSettings:
         facts: dict[str, Any] = {"kind": full.kind}
         facts |= {"alpha": full.alpha} if full.joined else {"lambda": full.share}
         if full.kind != "unigram":
-            facts |= {"theta": full.theta, "size": full.size, "recency": full.recency}
+            facts |= {"theta": full.theta, "size": full.size, "recency": full.recency, "likeness": full.likeness}
         return facts | ({"neighbours": "faiss" if full.faiss else "exact"} if full.kind == "unbounded" else {})
 
 

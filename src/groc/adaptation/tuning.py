@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from groc.adaptation.caches import NewWords, Weights
-from groc.adaptation.caches.correction import SHARES
+from groc.adaptation.caches.correction import ANGLE, SHARES
 from groc.adaptation.dynamic import Dynamic, Sizes
 from groc.adaptation.online import LEARNED, USUAL_SHARPNESS, CacheSettings, Online, Share, spreading
 from groc.compute import full_float32
@@ -35,9 +35,11 @@ class Grids:
     """The values that are tried where none is given."""
 
     shares: tuple[float, ...] = SHARES
-    thetas: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-    """Of the local cache. The states of some models are small: they need a large one."""
+    thetas: tuple[float, ...] = (0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0)
+    local_thetas: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+    """Of the published local cache. The states of some models are small: they need a large one."""
     kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0)
+    """Of the published unbounded cache."""
     log_odds: tuple[float, ...] = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0)
     """Of a cache that joins the softmax against the model's words, in the mean: what alpha is then depends on both."""
     novelty: tuple[float, ...] = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -218,9 +220,10 @@ def _evenly(segment: Segment, share: float) -> Tensor:
 def _cache_choices(
     given: CacheSettings, grids: Grids, segments: Sequence[Segment], whole: Segment, quiet: bool
 ) -> Iterator[_Choice]:
-    grid = {"unigram": (0.0,), "local": grids.thetas, "unbounded": grids.kernel_thetas}[given.kind]
-    thetas = _open(given.theta, grid)
-    cache = replace(given, alpha=0.0).build().cache
+    filled = replace(given, alpha=0.0).filled()
+    published = {"unigram": (0.0,), "local": grids.local_thetas, "unbounded": grids.kernel_thetas}[given.kind]
+    thetas = _open(given.theta, grids.thetas if filled.likeness == ANGLE else published)
+    cache = filled.build().cache
     read: list[list[Weights]] = []  # for each segment, for each theta
     progress = Progress(f"tuning the {given.kind} cache", len(segments), shown=not quiet)
     for segment in segments:

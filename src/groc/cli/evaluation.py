@@ -87,20 +87,27 @@ def _caches(group: argparse._ArgumentGroup) -> None:
         type=_number_or_learned,
         metavar="SHARE|learned",
     )
-    option("--theta", "theta", "how much the likeness of states counts (local 0.5, unbounded 24)", type=float)
+    option("--theta", "theta", "how much the likeness of states counts (default: 10)", type=float)
     option(
         "--cache-size",
         "size",
-        "how many words are weighed: the last (local, 10000), or those with the nearest states (unbounded, 4096)",
+        "how many words are weighed: the last (local, 10000), or those with the nearest states (unbounded, 1024)",
         type=int,
         metavar="WORDS",
     )
     option(
         "--recency",
         "recency",
-        "after how many words a word counts half as much (local and unbounded 100; 0: none fades, as published)",
+        "after how many words a word counts half as much (default: 100; 0: none fades)",
         type=float,
         metavar="WORDS",
+    )
+    option(
+        "--likeness",
+        "likeness",
+        "what of states is compared: their angle (default), or all as published (local with theta 0.5, unbounded with "
+        "theta 1; no word fades)",
+        choices=("angle", "published"),
     )
     option(
         "--alpha",

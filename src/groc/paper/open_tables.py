@@ -232,8 +232,9 @@ OPEN_TABLES = (
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
         "the valid text of 2008, what new words get included; the share of a cache is learned from the text as it is "
-        "read. In these caches no word fades (`--recency 0`). WikiText-2's new tokens are mostly its marks (`<unk>`, "
-        "`@-@`). Models are fine-tuned for the years behind 2013 and for texts other than news; elsewhere is `-`.\n\n"
+        "read. The caches are those before states were compared by their angle (`--likeness published --recency 100`, "
+        "the unbounded one with 4,096 nearest). WikiText-2's new tokens are mostly its marks (`<unk>`, `@-@`). Models "
+        "are fine-tuned for the years behind 2013 and for texts other than news; elsewhere is `-`.\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(
             ["", *printed.DOMAINS],

@@ -3,7 +3,7 @@
 A cache remembers the words of a text as they are read, and says how much each speaks for the next one. It is for one
 text: what it has read stays with it. It corrects the scores of any model:
 
-    correction = Chain(NewWords(1.0, 0.2), Learned(LocalCache(theta=0.5, size=10_000)))
+    correction = Chain(NewWords(1.0, 0.2), Learned(LocalCache(10.0, 10_000, recency=100, likeness="angle")))
     score(model, ids, correction=correction)
 """
 

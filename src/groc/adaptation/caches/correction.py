@@ -14,6 +14,8 @@ from torch import Tensor
 from groc.errors import GrocError
 from groc.scoring import Correction, Segment
 
+ANGLE, PUBLISHED = LIKENESSES = ("angle", "published")
+"""What of two states is compared: their directions alone, or all of them as the papers do."""
 LARGEST_THETA = 1e6
 """The likeness of states is a sum of thousands of numbers at most, so that nothing overflows."""
 LARGEST_SIZE = 10**9
@@ -69,8 +71,15 @@ def fading(ago: Tensor, recency: float) -> Tensor | float:
     return (ago.clamp(min=0) / recency).log1p() if recency else 0.0
 
 
-def check(theta: float, size: int, recency: float) -> None:
+def compared(states: Tensor, likeness: str) -> Tensor:
+    """What of states is compared: by the angle, all have length 1. Shape: [T, d] -> [T, d]"""
+    return F.normalize(states, dim=1) if likeness == ANGLE else states
+
+
+def check(theta: float, size: int, recency: float, likeness: str) -> None:
     """Refuse what no cache of states can work with."""
+    if likeness not in LIKENESSES:
+        raise GrocError(f"The likeness of states is {' or '.join(LIKENESSES)}, not {likeness!r}.")
     if not 0 <= theta <= LARGEST_THETA:
         raise GrocError(
             f"theta, how much the likeness of states counts, lies between 0 and 1,000,000, not at {theta:g}."

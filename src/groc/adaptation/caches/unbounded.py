@@ -1,15 +1,19 @@
-"""All words read so far, of which those count whose states are nearest to the present one."""
+"""All words read so far, of which those count whose states are nearest to the present one, and the last ones."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from groc.adaptation.caches.correction import Weights, check, fading, summed
+from groc.adaptation.caches.correction import ANGLE, PUBLISHED, Weights, check, compared, fading, summed
 from groc.adaptation.caches.neighbours import ExactNeighbours, Neighbours, smallest, squared_distances
 from groc.scoring import Segment
+
+FADED, MOST = 20, 10_000
+"""A word that was read `FADED` times `recency` words ago, or `MOST` words ago, counts only if its state is near."""
 
 
 class UnboundedCache:
@@ -17,38 +21,62 @@ class UnboundedCache:
     weight exp(-theta (distance / bandwidth)^2 / 2), where the bandwidth is the distance of the farthest of them.
 
     theta = 1 is the published kernel; a larger one looks more at the very nearest. Memory grows by one state and one
-    number a word: 4 d + 8 bytes, so that a million words take 1.2 GB at d = 300. The published one has no
-    `recency`, the number of words after which a word counts half as much.
+    number a word: 4 d + 8 bytes, so that a million words take 1.2 GB at d = 300.
+
+    The published one has no `recency`, the number of words after which a word counts half as much. With it the last
+    words are weighed too, however far their states: what was just read comes again in any context. With the likeness
+    `angle` states are compared by their directions, vectors of length 1, and the bandwidth is 1: so the weights are
+    those of a local cache with the same theta, but for a factor that all have.
     """
 
     def __init__(
-        self, theta: float = 1.0, size: int = 1024, neighbours: Neighbours | None = None, recency: float = 0.0
+        self,
+        theta: float = 1.0,
+        size: int = 1024,
+        neighbours: Neighbours | None = None,
+        recency: float = 0.0,
+        likeness: str = PUBLISHED,
     ) -> None:
-        check(theta, size, recency)
-        self.theta, self.size, self.recency = theta, size, recency
+        check(theta, size, recency, likeness)
+        self.theta, self.size, self.recency, self.likeness = theta, size, recency, likeness
+        self.last = min(math.ceil(FADED * recency), MOST)
+        """So many words are weighed whether their states are near or not."""
         self.neighbours: Neighbours = ExactNeighbours() if neighbours is None else neighbours
+        """The states of all words but the last."""
+        self.states: Tensor | None = None
+        """Of the last words. Shape: [n, d], n at most `last`"""
         self.words: Tensor | None = None
-        """Shape: [n]"""
+        """All words. Shape: [n]"""
 
     def read(self, segment: Segment) -> Weights:
         return self.read_with(segment, [self.theta])[0]
 
     def read_with(self, segment: Segment, thetas: Sequence[float]) -> list[Weights]:
-        states, targets = segment.prefixes, segment.targets
-        past = targets[:0] if self.words is None else self.words
-        squares, rows = self.neighbours.nearest(states, self.size)
-        to_come = torch.ones_like(targets, dtype=torch.bool).expand(len(targets), -1).triu()
-        own = squared_distances(states, states).masked_fill_(to_come, torch.inf)
-        squares = torch.cat([squares, own], 1)
-        words = torch.cat([past[rows], targets.expand(len(targets), -1)], 1)
-        now = len(past) + torch.arange(len(targets), device=targets.device)
-        ago = now[:, None] - torch.cat([rows, now.expand(len(targets), -1)], 1)
-        squares, places = smallest(squares, self.size)
-        others = words.gather(1, places) != targets[:, None]
-        faded = fading(ago.gather(1, places).to(squares.dtype), self.recency)
-        missing = squares.isinf()
-        bandwidth = squares.masked_fill(missing, 0.0).amax(1, keepdim=True)
-        scaled = squares / bandwidth.clamp(min=torch.finfo(squares.dtype).tiny)  # all at distance 0: all weigh the same
-        self.neighbours.add(states)
-        self.words = torch.cat([past, targets])
-        return [summed((-theta / 2 * scaled - faded).masked_fill_(missing, -torch.inf), others) for theta in thetas]
+        present = compared(segment.prefixes, self.likeness)
+        states, words = present, segment.targets
+        if self.states is not None and self.words is not None:
+            states, words = torch.cat([self.states, states]), torch.cat([self.words, words])
+        places = torch.arange(len(words), device=words.device)
+        now = places[-len(segment) :, None]
+        squares, rows = self.neighbours.nearest(present, self.size)  # of what was read before `states`
+        squares = torch.cat([squares, squared_distances(present, states)], 1)
+        rows = torch.cat([rows, places[-len(states) :].expand(len(segment), -1)], 1)
+        ago = now - rows
+        squares.masked_fill_(ago < 1, torch.inf)
+        near, columns = smallest(squares, self.size)
+        left_out = (ago > self.last).scatter_(1, columns, value=False) | squares.isinf()
+        if self.likeness != ANGLE:
+            limits = torch.finfo(squares.dtype)  # where all are at distance 0, all weigh the same
+            bandwidth = near.masked_fill(near.isinf(), 0.0).amax(1, keepdim=True).clamp(min=limits.tiny)
+            squares = (squares / bandwidth).clamp(max=limits.max)
+        others = words[rows] != segment.targets[:, None]
+        faded = fading(ago.to(squares.dtype), self.recency)
+        self._remember(states, words)
+        return [summed((-theta / 2 * squares - faded).masked_fill_(left_out, -torch.inf), others) for theta in thetas]
+
+    def _remember(self, states: Tensor, words: Tensor) -> None:
+        """The states in the order in which they were read; the neighbours get those that are not of the last words."""
+        older = max(len(states) - self.last, 0)
+        if older:
+            self.neighbours.add(states[:older])
+        self.states, self.words = states[older:].clone(), words

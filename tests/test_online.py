@@ -19,7 +19,7 @@ from groc import checkpoint
 from groc.adaptation.caches import Chain, Interpolated, Joined, LocalCache, NewWords, UnboundedCache, Unigram
 from groc.adaptation.dynamic import Dynamic, score_dynamically
 from groc.adaptation.online import USUAL_SHARPNESS, CacheSettings, Online, describe
-from groc.adaptation.tuning import NEW, Grids, Tuned, _best, _Choice, tune
+from groc.adaptation.tuning import NEW, Grids, Tuned, _best, _Choice, at_edges, tune
 from groc.building import build
 from groc.cli import main
 from groc.corpus import Corpus, Text
@@ -164,6 +164,23 @@ class TestOnline:
     def test_what_makes_no_sense_is_refused(self, wrong: Callable[[], object], reason: str) -> None:
         with pytest.raises(GrocError, match=reason):
             wrong()
+
+
+@pytest.mark.parametrize(
+    ("losses", "edges"),
+    [
+        ((3, 1, 2), []),
+        ((3, 2, 1), ["theta of local (2)"]),
+        ((1, 2, 3), []),  # there is nothing below 0
+    ],
+)
+def test_a_best_value_at_an_edge_is_told(losses: tuple[float, ...], edges: list[str]) -> None:
+    rows = [
+        {"lambda": "learned", "theta": theta, "loss": loss, "perplexity": math.exp(loss)}
+        for theta, loss in zip((0.0, 0.5, 2.0), losses, strict=True)
+    ]
+    assert at_edges({"1 local": rows}) == edges
+    assert at_edges({"1 local": rows[:1]}) == []
 
 
 def tuned(model: LanguageModel, text: Text, online: Online, **more: Any) -> Tuned:

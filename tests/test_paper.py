@@ -357,6 +357,9 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["--run"], "which table"),
         (["size", "--figure", "x.png"], "frequency"),
         (["main", "training.rate=1"], "--run"),
+        (["main", "--seeds", "3"], "--run"),
+        (["main", "--run", "--seeds", "0"], "1 or more"),
+        (["main", "--corpus-root", "."], "--run"),
         (["main", "--run", "--corpus-root", ".", "--model", "tide"], "--model"),
     ],
 )

@@ -198,7 +198,10 @@ class TestCommand:
         [
             (["missing.txt", "--out", "data"], "no file or folder missing.txt"),
             (["empty", "--out", "data"], "no file in empty"),
-            (["text.txt", "--out", "data"], "tokens), nothing is left for valid.txt"),
+            (
+                ["text.txt", "--out", "data"],
+                "nothing is left for valid.txt: give smaller numbers of tokens, such as --train ",
+            ),
             (["long.txt", "--out", "data", "--tokenised"], "long.txt has a line of 100,001 words"),
             (["blank.txt", "--out", "data"], "blank.txt holds no words"),
             (["text.txt", "--out", "data", "--train", "-1"], "0 or more"),

@@ -101,6 +101,11 @@ class TestEval:
         assert found["first"] == tokens
         assert self.evaluate(run, corpus_folder, capsys, "--first", "999999")["first"] is None
 
+    def test_people_are_told_of_both(self, run: Path, corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["eval", str(run), str(corpus_folder), "--first", "30", "--without", "relations"]) == 0
+        head = capsys.readouterr().out.splitlines()[0]
+        assert head.endswith("test.txt, first 30 tokens, with new words known without relations")
+
     def test_no_tokens_are_no_text(self, run: Path, corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["eval", str(run), str(corpus_folder), "--first", "0"]) == 1
         assert "1 or more" in capsys.readouterr().err

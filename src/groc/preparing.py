@@ -66,9 +66,11 @@ def prepare(source: Path, folder: Path, budgets: Mapping[str, int], tokenise: To
         tokens = sum(size(line) for text in texts.values() for line in text)
         if not tokens:
             raise GrocError(f"{source} holds no words: give a file with text.")
+        smaller = {split: max(tokens * (8 if split == "train" else 1) // 10, 1) for split in texts}
         raise GrocError(
             f"{source} has too little text ({tokens:,} tokens), nothing is left for {empty[0]}.txt: give smaller "
-            "numbers of tokens with --train, --valid and --test (0: no such text)."
+            f"numbers of tokens, such as {' '.join(f'--{split} {number}' for split, number in smaller.items())} (0: no "
+            "such text)."
         )
     write_together({folder / f"{split}.txt": lines_writer(text) for split, text in texts.items()})
 

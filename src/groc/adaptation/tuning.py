@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -107,6 +107,24 @@ def tune(
     base = taken[0].settings if NEW in stages else {}
     caches = tuple(choice.settings for choice in taken if isinstance(choice.settings, CacheSettings))
     return Tuned(replace(online, **base, caches=caches), {name: rows for name, rows in tables.items() if len(rows) > 1})
+
+
+def at_edges(tables: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Which of the best values are the smallest or largest of those that were tried, though others are possible."""
+    found = []
+    for name, rows in tables.items():
+        best = min(rows, key=lambda row: float(row["loss"]))
+        for key, value in best.items():
+            tried = [row[key] for row in rows if isinstance(row.get(key), float)]
+            possible = value != 0 and (key, value) != ("sharpness", 1.0)
+            if (
+                key not in ("loss", "perplexity")
+                and len(set(tried)) > 1
+                and possible
+                and value in (min(tried), max(tried))
+            ):
+                found.append(f"{key} of {name.lstrip('0123456789 ')} ({value:g})")
+    return found
 
 
 def _tune_dynamic(

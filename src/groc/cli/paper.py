@@ -30,7 +30,7 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", dest="run_missing", action="store_true", help="train and evaluate what is missing")
     parser.add_argument("--corpus-root", metavar="DIR", help="for --run: the folder with the corpora")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="for --run: where run folders go (default: runs)")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="for --run: train with seeds 1 to N")
+    parser.add_argument("--seeds", type=int, metavar="N", help="for --run: train with seeds 1 to N (default: 1)")
     for key in ("dataset", "model"):
         parser.add_argument(
             f"--{key}",

@@ -18,7 +18,7 @@ from groc.adaptation.memory import describe as describe_occurrences
 from groc.adaptation.online import USUAL_SHARPNESS, CacheSettings, Online
 from groc.adaptation.online import describe as describe_online
 from groc.adaptation.telling import telling_less
-from groc.adaptation.tuning import NEW
+from groc.adaptation.tuning import NEW, at_edges
 from groc.adaptation.tuning import tune as tune_online
 from groc.compute import choose
 from groc.config import Compute
@@ -82,6 +82,8 @@ def evaluate(
             print(f"All that can be tuned is given, so nothing was tuned on {valid.name}.", file=sys.stderr)
         elif valid.name == text.name:
             print(f"Tuned on {text.name} itself: its figures are too good.", file=sys.stderr)
+        for what in at_edges(tables):
+            print(f"The best {what} is the last that was tried: others beyond it may be better.", file=sys.stderr)
     words = set_words(model, text, vocabulary)
     if untuned and not words.counts.all():
         print(
@@ -123,7 +125,9 @@ def evaluate(
     if as_json:
         print(to_json(summary))
         return
-    print(f"{run} on {text.name}")
+    part = f", first {first:,} tokens" if summary["first"] else ""
+    less = f", with new words known without {' and '.join(summary['without'])}" if without else ""
+    print(f"{run} on {text.name}{part}{less}")
     if helped := describe_online(summary):
         print(f"with {helped}" + (f"; tuned on {tuned_on}" if tuned_on else ""))
     print(describe(summary))

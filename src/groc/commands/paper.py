@@ -24,7 +24,7 @@ def paper(
     run: bool,
     corpora: str | None,
     runs: str,
-    seeds: int,
+    seeds: int | None,
     only: Mapping[str, Sequence[str]],
     settings: Sequence[str],
     as_json: bool,
@@ -36,6 +36,8 @@ def paper(
         return
     if name not in TABLES:
         raise GrocError(f"There is no table {name!r}.{nearest_hint(name, TABLES)} Choose from {', '.join(TABLES)}.")
+    if seeds is not None and seeds < 1:
+        raise GrocError(f"--seeds is how many seeds are trained, 1 or more, not {seeds}.")
     table = TABLES[name]
     if figure:
         check_figure(name, figure)
@@ -47,11 +49,11 @@ def paper(
             from groc.paper.place import Place
 
             place = Place(Path(results), Path(corpora), Path(runs))
-            run_open(name, place, only["dataset"], only["model"], seeds, settings)
+            run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
         else:
-            _run_cells(table, Path(results), Path(corpora), Path(runs), seeds, only, settings)
-    elif any(only.values()):
-        raise GrocError("--dataset and --model choose what is run: give them together with --run.")
+            _run_cells(table, Path(results), Path(corpora), Path(runs), seeds or 1, only, settings)
+    elif any(only.values()) or corpora or seeds is not None:
+        raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
     found = Results(Path(results))

@@ -21,15 +21,16 @@ from torch import Tensor
 
 from groc.adaptation.caches import Cache, ExactNeighbours, LocalCache, UnboundedCache, Unigram, Weights
 from groc.adaptation.caches.correction import ANGLE
-from groc.adaptation.caches.unbounded import FADED
-from groc.adaptation.online import USUAL_RECENCY, USUAL_SIZE, USUAL_THETA
+from groc.adaptation.online import USUAL_LAST, USUAL_RECENCY, USUAL_SIZE, USUAL_THETA
 from groc.compute import choose, full_float32
 from groc.config import Compute
 from groc.report import table
 from groc.results import circumstances
 from groc.scoring import UNROLL, ScoredAmongNew, Segment
 
-NEIGHBOURS, THETA, RECENCY = USUAL_SIZE["unbounded"], USUAL_THETA[ANGLE]["local"], USUAL_RECENCY[ANGLE]
+NEIGHBOURS, LAST = USUAL_SIZE["unbounded"], USUAL_LAST[ANGLE]
+THETA, RECENCY = USUAL_THETA[ANGLE]["local"], USUAL_RECENCY[ANGLE]
+SETTINGS = {"theta": THETA, "recency": RECENCY, "likeness": ANGLE, "nearest": NEIGHBOURS, "last": LAST}
 VOCABULARY = 10_000
 LOOP = 200
 """Words that the loop is timed on, at most: from all parts of the stream, since the past grows."""
@@ -54,11 +55,13 @@ def main() -> None:
             for name, cache, step in (
                 ("unigram", Unigram(), unigram),
                 ("local", LocalCache(THETA, options.size, RECENCY, ANGLE), local(options.size)),
-                ("unbounded", UnboundedCache(THETA, NEIGHBOURS, recency=RECENCY, likeness=ANGLE), unbounded),
+                ("unbounded", UnboundedCache(THETA, NEIGHBOURS, None, RECENCY, ANGLE, LAST), unbounded),
             )
         ]
     if options.json:
-        print(json.dumps({**circumstances(policy), "size": options.size, "dim": options.dim, "caches": rows}))
+        print(
+            json.dumps({**circumstances(policy), "size": options.size, "dim": options.dim, **SETTINGS, "caches": rows})
+        )
         return
     print(
         f"{policy.describe()}: {options.size:,} words read before, {options.dim} dimensions, pieces of {UNROLL} words"
@@ -89,8 +92,8 @@ def local(size: int) -> Step:
 def unbounded(states: Tensor, words: Tensor, t: int) -> tuple[Tensor, Tensor]:
     cosines = F.cosine_similarity(states[:t], states[t], dim=1)
     ago = torch.arange(t, 0, -1, device=words.device)
-    counted = (ago <= FADED * RECENCY).scatter(0, cosines.topk(min(NEIGHBOURS, t)).indices, value=True)
-    weights = (THETA * (cosines - 1) - (1 + ago / RECENCY).log()).masked_fill(~counted, -torch.inf)
+    counted = (ago <= LAST).scatter(0, cosines.topk(min(NEIGHBOURS, t)).indices, value=True)
+    weights = (THETA * cosines - (1 + ago / RECENCY).log()).masked_fill(~counted, -torch.inf)
     return of(weights, words[:t] == words[t])
 
 

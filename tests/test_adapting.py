@@ -227,6 +227,8 @@ class TestCommand:
         assert "was not adapted from" in said
         assert snapshot(out) == before
         monkeypatch.chdir(runs["tied"])
+        assert call("adapt", ".", target, "--out", out, "--resume")[0] == 0  # for as many epochs as it was asked for
+        assert json.loads((out / "result.json").read_text())["figures"]["epochs"] == 1
         assert call("adapt", ".", target, "--out", out, "--epochs", 2, "--resume")[0] == 0
         assert json.loads((out / "result.json").read_text())["figures"]["epochs"] == 2
 

@@ -33,7 +33,6 @@ from groc.adaptation.caches import (
     neighbours,
 )
 from groc.adaptation.caches.correction import MEMORY, PIECE, PRIOR, SHARES
-from groc.adaptation.caches.unbounded import FADED
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -115,13 +114,13 @@ def likeness(theta: float, size: int) -> Weigh:
     return weigh
 
 
-def nearness(theta: float, size: int, last: float, angle: bool) -> Weigh:
+def nearness(theta: float, size: int, last: int, angle: bool) -> Weigh:
     def weigh(states: list[Array], present: Array) -> list[float]:
         distances = [math.dist(state, present) for state in states]
         farthest = sorted(distances)[:size][-1] if distances else 0.0
         ages = range(len(states), 0, -1)
         return [
-            math.exp(-theta * (distance / (1 if angle else farthest)) ** 2 / 2)
+            math.exp(theta * (1 - distance**2 / 2 if angle else -((distance / farthest) ** 2) / 2))
             if distance <= farthest or age <= last
             else 0.0
             for distance, age in zip(distances, ages, strict=True)
@@ -159,14 +158,16 @@ def loop(stream: Stream, weigh: Weigh, share: float | None = None, alpha: float 
 streams = st.builds(Stream, st.integers(0, 10**6), st.integers(1, 30))
 cut_lists = st.lists(st.integers(1, 29), max_size=5)
 shares, alphas, sizes = st.floats(0.01, 0.99), st.floats(-3, 3), st.integers(1, 35)
-Settings = tuple[float, int, float, bool]
-"""theta, size, recency, and whether states are compared by their angle."""
-settings = st.tuples(st.floats(0, 3), sizes, st.sampled_from([0.0, 1.0, 10.0]), st.booleans())
+Settings = tuple[float, int, float, bool, int]
+"""theta, size, recency, whether states are compared by their angle, and how many of the last are weighed besides."""
+settings = st.tuples(
+    st.floats(0, 3), sizes, st.sampled_from([0.0, 1.0, 10.0]), st.booleans(), st.sampled_from([0, 5, 50])
+)
 
 KINDS = ("unigram", "local", "unbounded")
 
 
-def make(kind: str, theta: float, size: int, recency: float, angle: bool) -> tuple[Cache, Weigh]:
+def make(kind: str, theta: float, size: int, recency: float, angle: bool, last: int) -> tuple[Cache, Weigh]:
     """A cache and its twin."""
     if kind == "unigram":
         return Unigram(), frequency
@@ -175,8 +176,8 @@ def make(kind: str, theta: float, size: int, recency: float, angle: bool) -> tup
         cache: Cache = LocalCache(theta, size, recency, compared)
         weigh = likeness(theta, size)
     else:
-        cache = UnboundedCache(theta, size, recency=recency, likeness=compared)
-        weigh = nearness(theta, size, FADED * recency, angle)
+        cache = UnboundedCache(theta, size, None, recency, compared, last)
+        weigh = nearness(theta, size, last, angle)
     return cache, fading(by_angle(weigh, angle), recency)
 
 
@@ -207,7 +208,7 @@ def everything() -> Correction:
     return Chain(
         NewWords(0.2, 0.5),
         Interpolated(Unigram(), 0.7),
-        Joined(UnboundedCache(3.0, 5, recency=3), -1.0),
+        Joined(UnboundedCache(3.0, 5, recency=3, last=6), -1.0),
         Interpolated(LocalCache(0.4, 4, recency=2, likeness="angle"), 0.6),
     )
 
@@ -219,7 +220,7 @@ CORRECTIONS: dict[str, Callable[[], Correction]] = {
     "local, joined": lambda: Joined(LocalCache(0.5, 7), 1.0),
     "unbounded": lambda: Interpolated(UnboundedCache(2.0, 7), 0.6),
     "unbounded, joined": lambda: Joined(UnboundedCache(2.0, 7), 1.0),
-    "unbounded, by angle": lambda: Learned(UnboundedCache(5.0, 2, recency=1, likeness="angle")),
+    "unbounded, by angle": lambda: Learned(UnboundedCache(5.0, 2, recency=1, likeness="angle", last=3)),
     "new words": lambda: NewWords(0.1, 0.3),
     "all": everything,
 }
@@ -253,6 +254,13 @@ class TestDistributions:
         np.random.default_rng(seed).shuffle(order[known:])
         stream.words, stream.states, stream.logits = stream.words[order], stream.states[order], stream.logits[order]
         np.testing.assert_allclose(stream.corrected(correction())[:known], before, atol=1e-9)
+
+
+def test_a_cache_counts_once_in_a_chain() -> None:
+    """Reading a piece twice, it would know the words that are to come."""
+    one = Unigram()
+    with pytest.raises(GrocError, match="one of its own"):
+        Chain(Interpolated(one, 0.9), Learned(one))
 
 
 def test_a_learned_share_is_carried_through_a_long_text() -> None:
@@ -424,13 +432,13 @@ class TestMemory:
         assert held.counts.untyped_storage().nbytes() == 8 * WORDS
         assert int(held.counts.sum()) == 100_000
 
-    @pytest.mark.parametrize("recency", [0, 7])
+    @pytest.mark.parametrize("last", [0, 150])
     def test_an_unbounded_cache_grows_by_one_state_and_one_number_a_word(
-        self, recency: float, monkeypatch: pytest.MonkeyPatch
+        self, last: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(neighbours, "BLOCK", 256)
         exact = ExactNeighbours()
-        held = UnboundedCache(1.0, 5, exact, recency)
+        held = UnboundedCache(1.0, 5, exact, last=last)
         for number in (1, 2):
             long_stream(held, 3_000, 100)
             assert held.words is not None
@@ -467,7 +475,7 @@ def test_faiss_finds_the_same_among_few() -> None:
     stream = Stream(1, 300)
     cuts = range(0, 300, 50)
     one, other = (
-        stream.corrected(Interpolated(UnboundedCache(2.0, 8, index, recency=2), 0.5), cuts)
+        stream.corrected(Interpolated(UnboundedCache(2.0, 8, index, recency=2, likeness="angle", last=10), 0.5), cuts)
         for index in (FaissNeighbours(), ExactNeighbours())
     )
     np.testing.assert_allclose(one, other, atol=1e-5)
@@ -492,8 +500,8 @@ def test_extreme_values_give_probabilities(theta: float, scale: float, mix: Call
         LocalCache(theta, 10),
         LocalCache(theta, 10, likeness="angle"),
         UnboundedCache(theta, 10),
-        UnboundedCache(theta, 10, recency=1e9),
-        UnboundedCache(theta, 10, recency=2, likeness="angle"),
+        UnboundedCache(theta, 10, recency=1e9, last=20),
+        UnboundedCache(theta, 10, recency=2, likeness="angle", last=5),
     ):
         log_prob = mix(remembered)(stream.segment(0, 40, torch.float32))
         assert not log_prob.isnan().any()
@@ -501,6 +509,17 @@ def test_extreme_values_give_probabilities(theta: float, scale: float, mix: Call
         if not isinstance(mix(remembered), Joined):
             assert log_prob.isfinite().all()
             assert (log_prob >= stream.segment(0, 40, torch.float32).log_prob + math.log(0.5) - 1e-5).all()
+
+
+def test_a_far_state_among_last_words_is_no_trouble_where_the_nearest_are_all_the_same() -> None:
+    stream = Stream(1, 8)
+    stream.states[:] = 1.0
+    stream.states[2] = 1e3
+    for theta in (0.0, 1.0):
+        correction = Interpolated(UnboundedCache(theta, 2, last=8), 0.5)
+        assert np.isfinite(stream.corrected(correction)).all()
+        single = Interpolated(UnboundedCache(theta, 2, last=8), 0.5)
+        assert single(stream.segment(0, 8, torch.float32)).isfinite().all()
 
 
 def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
@@ -530,6 +549,7 @@ def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
         (lambda: UnboundedCache(recency=-1.0), "recency"),
         (lambda: LocalCache(1.0, 5, math.nan), "recency"),
         (lambda: LocalCache(1.0, 5, likeness="cosine"), "angle or published"),
+        (lambda: UnboundedCache(last=-1), "last words"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: Callable[[], object], reason: str) -> None:

@@ -488,7 +488,7 @@ class TestBadCorpus:
             "info": ["info", "tiny", "--corpus", nowhere],
             "coverage": ["lexicon", "coverage", nowhere, "--lexicon", glossary_file],
         }[command]
-        fails(run, arguments, "no corpus folder .*nowhere", watched=[tmp_path])
+        fails(run, arguments, "no (text or )?corpus folder .*nowhere", watched=[tmp_path])
 
     def test_none_named(self, run: Run, tmp_path: Path) -> None:
         fails(run, ["train", "tiny", "--out", tmp_path / "run"], "--corpus", watched=[tmp_path])

@@ -32,7 +32,7 @@ from groc.vocabulary import Vocabulary
 open_and_closed = pytest.mark.parametrize("kind", ["groc", "tied"])
 GRIDS = Grids(
     shares=(0.5, 0.8, 0.95),
-    thetas=(0.0, 0.5, 2.0),
+    angle_thetas=(0.0, 0.5, 2.0),
     local_thetas=(0.0, 0.25, 0.5, 2.0),
     kernel_thetas=(1.0, 8.0),
     log_odds=(-3.0, -1.0),
@@ -87,7 +87,7 @@ class TestOnline:
             NewWords(3.5, 0.3),
             Interpolated(Unigram(), 0.8),
             Joined(LocalCache(0.3, 20, recency=7), -2.0),
-            Interpolated(UnboundedCache(3.0, 500, recency=100, likeness="angle"), 0.9),
+            Interpolated(UnboundedCache(3.0, 500, None, 100, "angle", last=10_000), 0.9),
         )
         np.testing.assert_array_equal(found, score(model, ids, correction=by_hand).log_prob)
 
@@ -126,6 +126,10 @@ class TestOnline:
         old = {key: used[key] for key in used if key not in ("recency", "likeness")}
         of_old = Online.of({**facts, "caches": [old]})
         assert of_old.facts()["caches"] == [{**old, "recency": 0.0, "likeness": "published"}]
+        fading = {"kind": "unbounded", "lambda": "learned", "theta": 24.0, "size": 4096, "recency": 100.0}
+        of_old = Online.of({**facts, "caches": [{**fading, "neighbours": "exact"}]})
+        since = {"likeness": "published", "last": 0, "neighbours": "exact"}
+        assert of_old.facts()["caches"] == [{**fading, **since}]
         assert (facts["novelty"], facts["sharpness"]) == (0.8, 0.2)
         assert facts["dynamic"]["rate"] == 0.2
         text = describe(facts)
@@ -151,6 +155,7 @@ class TestOnline:
             (lambda: CacheSettings("unigram", recency=9.0), "unigram cache .* recency"),
             (lambda: CacheSettings("unigram", likeness="angle"), "unigram cache .* likeness"),
             (lambda: CacheSettings("local", likeness="cosine"), "angle or published"),
+            (lambda: CacheSettings("local", last=9), "local cache .*--last"),
             (lambda: CacheSettings("local", faiss=True), "local cache .* leave out FAISS"),
             (lambda: CacheSettings("local", share=0.9, joined=True, alpha=1.0), "not both"),
             (lambda: Online(uniform=0.0), "evenly"),
@@ -194,7 +199,7 @@ class TestTuning:
         [
             (CacheSettings("unigram"), 1),
             (CacheSettings("local", size=500), 3),
-            (CacheSettings("unbounded", size=500), 3),
+            (CacheSettings("unbounded", size=5, last=20), 3),
             (CacheSettings("local", size=500, likeness="published"), 4),
             (CacheSettings("unbounded", size=500, likeness="published"), 2),
         ],
@@ -249,7 +254,7 @@ class TestTuning:
             {"novelty": novelty, "sharpness": how} for novelty, how in product(GRIDS.novelty, GRIDS.sharpness)
         ]
         bases += [{"uniform": share} for share in GRIDS.uniform] if kind == "tied" else [{}]
-        for base, share, theta in product(bases, GRIDS.shares, GRIDS.thetas):
+        for base, share, theta in product(bases, GRIDS.shares, GRIDS.angle_thetas):
             other = Online(**base, caches=(CacheSettings("local", share=share, theta=theta, size=40),))
             assert loss(model, valid, other) >= best - 1e-6
 
@@ -421,13 +426,13 @@ class TestCommand:
         self, evaluate: Evaluate, kind: str, theta: float, size: int
     ) -> None:
         (used,) = evaluate("groc", "--cache", kind, "--likeness", "published")["caches"]
-        found = (used["theta"], used["size"], used["recency"], used["likeness"])
-        assert found == (theta, size, 0.0, "published")
+        found = (used["theta"], used["size"], used["recency"], used["likeness"], used.get("last", 0))
+        assert found == (theta, size, 0.0, "published", 0)
 
     def test_a_cache_may_join_the_softmax(self, evaluate: Evaluate, corpus_folder: Path) -> None:
         summary = evaluate("groc", "--cache", "unbounded", "--alpha", "-3", "--cache-size", "9", "--recency", "0")
         cache = {"kind": "unbounded", "alpha": -3.0, "theta": 10.0, "size": 9, "recency": 0.0}
-        assert summary["caches"] == [{**cache, "likeness": "angle", "neighbours": "exact"}]
+        assert summary["caches"] == [{**cache, "likeness": "angle", "last": 10_000, "neighbours": "exact"}]
         assert "--tune" in evaluate("groc", "--cache", "local", "--alpha", "tune", status=1)
         summary = evaluate("groc", "--cache", "local", "--alpha", "tune", "--tune", str(corpus_folder))
         assert summary["caches"][0]["alpha"] in {row["alpha"] for row in summary["tuning"]["1 local"]}
@@ -435,7 +440,7 @@ class TestCommand:
     def test_what_is_not_given_is_tuned(self, evaluate: Evaluate, corpus_folder: Path) -> None:
         summary = evaluate("tied", "--cache", "local", "--lambda", "0.9", "--tune", str(corpus_folder))
         assert summary["caches"][0]["lambda"] == 0.9
-        assert {row["theta"] for row in summary["tuning"]["1 local"]} == set(Grids().thetas)
+        assert {row["theta"] for row in summary["tuning"]["1 local"]} == set(Grids().angle_thetas)
         assert summary["tuned_on"].endswith("valid.txt")
         share, novelty = summary["uniform_mixed_in"], summary["novelty"]
         assert share in Grids().uniform or novelty in Grids().novelty

@@ -397,7 +397,8 @@ def test_figures_are_drawn(name: str, some: bool, tmp_path: Path, recorder: Reco
         for model in ("tied", "groc"):
             path = recorder(f"penn/{model}", 90.0, 80.0)
         grid = [{"lambda": s, "theta": t, "loss": s + t, "perplexity": s} for s in (0.8, 0.9) for t in (0.0, 1.0)]
-        add_test(path, "/x/penn/test.txt", 7.0, tuning={"1 local": grid}, tuned_on="/x/penn/valid.txt")
+        tuned = {"caches": [{"kind": "local"}], "tuning": {"1 local": grid}, "tuned_on": "/x/penn/valid.txt"}
+        add_test(path, "/x/penn/test.txt", 7.0, **tuned)
         recorder("news/groc on penn", 9.0, corpus="penn", extra={"adapted_from": "x", "texts": []})
     assert main(["paper", name, "--results", str(tmp_path / "results"), "--figure", str(tmp_path / "a.png")]) == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

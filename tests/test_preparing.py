@@ -202,6 +202,7 @@ class TestCommand:
                 ["text.txt", "--out", "data"],
                 "nothing is left for valid.txt: give smaller numbers of tokens, such as --train ",
             ),
+            (["same.txt", "--out", "data", *SMALL], "only 1 different lines"),
             (["long.txt", "--out", "data", "--tokenised"], "long.txt has a line of 100,001 words"),
             (["blank.txt", "--out", "data"], "blank.txt holds no words"),
             (["text.txt", "--out", "data", "--train", "-1"], "0 or more"),
@@ -232,6 +233,7 @@ class TestCommand:
         for text in ("text.txt", ".hidden.txt"):
             Path(text).write_text(raw_sentences(80, 1))
         Path("blank.txt").write_text(" \n\n")
+        Path("same.txt").write_text("one line\n" * 500)
         Path("long.txt").write_text("a line\n" + "a " * 100_001)
         os.mkfifo("pipe")
         Path("text.txt.gz").write_bytes(gzip.compress(b"x\n"))

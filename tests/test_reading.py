@@ -25,7 +25,7 @@ WAYS = {
     "weighed": Online(novelty=30.0),
     "unigram": Online(caches=(CacheSettings("unigram", 0.9),)),
     "local": Online(novelty=2.0, sharpness=1.0, caches=(CacheSettings("local", 0.8, 1.0, 5),)),
-    "joined": Online(caches=(CacheSettings("unbounded", None, 2.0, 4, joined=True, alpha=-1.0),)),
+    "joined": Online(caches=(CacheSettings("unbounded", None, 2.0, 4, last=5, joined=True, alpha=-1.0),)),
 }
 CLOSED = {**WAYS, "spread": Online(uniform=0.2, caches=(CacheSettings("local", 0.8, 1.0, 5),))}
 OPEN = {**WAYS, "memory": Online(memory=True, caches=(CacheSettings("unigram", 0.9),))}

@@ -69,7 +69,7 @@ class TestEval:
         options = {
             "": [],
             ", memory": ["--memory"],
-            ", without relations": ["--without", "relations"],
+            ", without relations": ["--without", "relations", "--without", "relations"],
             ", without both": ["--without", "definitions", "--without", "relations"],
             ", first 30 tokens": ["--first", "30"],
         }

@@ -66,6 +66,11 @@ def prepare(source: Path, folder: Path, budgets: Mapping[str, int], tokenise: To
         tokens = sum(size(line) for text in texts.values() for line in text)
         if not tokens:
             raise GrocError(f"{source} holds no words: give a file with text.")
+        if (different := sum(map(len, texts.values()))) < len(texts):
+            raise GrocError(
+                f"{source} has only {different} different lines (nothing is left for {empty[0]}.txt), and each text "
+                "needs one of its own: give more text, or 0 tokens with --train, --valid or --test for no such text."
+            )
         smaller = {split: max(tokens * (8 if split == "train" else 1) // 10, 1) for split in texts}
         raise GrocError(
             f"{source} has too little text ({tokens:,} tokens), nothing is left for {empty[0]}.txt: give smaller "

@@ -81,8 +81,8 @@ def restore(trainer: Trainer) -> None:
             raise GrocError(f"The run in {folder} was started with another training text: resume it with that.")
         if position.epoch > trainer.options.epochs:
             raise GrocError(
-                f"The run in {folder} has finished {position.epoch} epochs already, which training.epochs="
-                f"{trainer.options.epochs} cannot undo: resume with training.epochs={position.epoch} or more."
+                f"The run in {folder} has finished {position.epoch} epochs already, more than the "
+                f"{trainer.options.epochs} that are asked for: resume with {position.epoch} or more."
             )
         if tensors["state.0.hidden"].shape[1] != trainer.options.batch:
             raise ValueError

@@ -32,6 +32,7 @@ KINDS = ("unigram", "local", "unbounded")
 USUAL_THETA = {ANGLE: {"local": 10.0, "unbounded": 10.0}, PUBLISHED: {"local": 0.5, "unbounded": 1.0}}
 USUAL_SIZE = {"local": 10_000, "unbounded": 1024}
 USUAL_RECENCY = {ANGLE: 100.0, PUBLISHED: 0.0}
+USUAL_LAST = {ANGLE: 10_000, PUBLISHED: 0}
 USUAL_SHARPNESS = 0.2
 LEARNED: Literal["learned"] = "learned"
 """In place of a share: the text teaches it."""
@@ -54,6 +55,8 @@ class CacheSettings:
     """After how many words a word counts half as much; 0: none fades, as published."""
     likeness: str | None = None
     """What of states is compared: angle or published."""
+    last: int | None = None
+    """How many of the last words an unbounded cache weighs besides the nearest."""
     joined: bool = False
     """Whether the cache joins the softmax (global normalisation), with the weight exp(alpha), in place of a share."""
     alpha: float | None = None
@@ -72,6 +75,10 @@ class CacheSettings:
             raise GrocError(f"The likeness of states (--likeness) is {' or '.join(LIKENESSES)}, not {self.likeness!r}.")
         if isinstance(self.share, str) and self.share != LEARNED:
             raise GrocError(f"The model's share (lambda) is a number between 0 and 1, or learned: not {self.share!r}.")
+        if self.last and self.kind != "unbounded":
+            raise GrocError(
+                f"A {self.kind} cache weighs no nearest words: leave out how many others it weighs besides (--last)."
+            )
         if self.faiss and self.kind != "unbounded":
             raise GrocError(f"A {self.kind} cache looks for no neighbours: leave out FAISS (--faiss).")
         if self.joined and self.share is not None:
@@ -91,7 +98,9 @@ class CacheSettings:
         theta = USUAL_THETA[likeness][self.kind] if self.theta is None else self.theta
         size = USUAL_SIZE[self.kind] if self.size is None else self.size
         recency = USUAL_RECENCY[likeness] if self.recency is None else self.recency
-        return replace(self, share=share, theta=theta, size=size, recency=recency, likeness=likeness)
+        filled = replace(self, share=share, theta=theta, size=size, recency=recency, likeness=likeness)
+        last = USUAL_LAST[likeness] if self.last is None else self.last
+        return replace(filled, last=last) if self.kind == "unbounded" else filled
 
     def build(self) -> Interpolated | Learned | Joined:
         """A fresh cache and how its word counts."""
@@ -113,14 +122,16 @@ class CacheSettings:
         assert self.likeness is not None
         if self.kind == "local":
             return LocalCache(self.theta, self.size, self.recency, self.likeness)
+        assert self.last is not None
         neighbours = FaissNeighbours() if self.faiss else None
-        return UnboundedCache(self.theta, self.size, neighbours, self.recency, self.likeness)
+        return UnboundedCache(self.theta, self.size, neighbours, self.recency, self.likeness, self.last)
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> CacheSettings:
         """From what a record says of it."""
+        # What older records do not say was as published.
         older = {} if facts["kind"] == "unigram" else {"recency": 0.0, "likeness": PUBLISHED}
-        facts = {**older, **facts}  # in older records nothing fades, and states are compared as published
+        facts = {**older, **({"last": 0} if facts["kind"] == "unbounded" else {}), **facts}
         return cls(
             facts["kind"],
             facts.get("lambda"),
@@ -128,6 +139,7 @@ class CacheSettings:
             facts.get("size"),
             facts.get("recency"),
             facts.get("likeness"),
+            facts.get("last"),
             "alpha" in facts,
             facts.get("alpha"),
             facts.get("neighbours") == "faiss",
@@ -140,7 +152,9 @@ class CacheSettings:
         facts |= {"alpha": full.alpha} if full.joined else {"lambda": full.share}
         if full.kind != "unigram":
             facts |= {"theta": full.theta, "size": full.size, "recency": full.recency, "likeness": full.likeness}
-        return facts | ({"neighbours": "faiss" if full.faiss else "exact"} if full.kind == "unbounded" else {})
+        if full.kind == "unbounded":
+            facts |= {"last": full.last, "neighbours": "faiss" if full.faiss else "exact"}
+        return facts
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Grids:
     """The values that are tried where none is given."""
 
     shares: tuple[float, ...] = SHARES
-    thetas: tuple[float, ...] = (0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0)
+    angle_thetas: tuple[float, ...] = (0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0)
     local_thetas: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     """Of the published local cache. The states of some models are small: they need a large one."""
     kernel_thetas: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0)
@@ -114,17 +114,13 @@ def at_edges(tables: Mapping[str, Sequence[Row]]) -> list[str]:
     found = []
     for name, rows in tables.items():
         best = min(rows, key=lambda row: float(row["loss"]))
-        for key, value in best.items():
-            tried = [row[key] for row in rows if isinstance(row.get(key), float)]
-            possible = value != 0 and (key, value) != ("sharpness", 1.0)
-            if (
-                key not in ("loss", "perplexity")
-                and len(set(tried)) > 1
-                and possible
-                and value in (min(tried), max(tried))
-            ):
-                found.append(f"{key} of {name.lstrip('0123456789 ')} ({value:g})")
-    return found
+        for key in best.keys() - {"loss", "perplexity"}:
+            tried = {row[key] for row in rows if isinstance(row.get(key), float)}
+            last = len(tried) > 1 and best[key] in (min(tried), max(tried))
+            if last and best[key] != 0 and (key, best[key]) != ("sharpness", 1.0):
+                called = {"novelty": "weight"}.get(key, key)  # by the command line
+                found.append(f"{called} of {name.lstrip('0123456789 ')} ({best[key]:g})")
+    return sorted(found)
 
 
 def _tune_dynamic(
@@ -240,7 +236,7 @@ def _cache_choices(
 ) -> Iterator[_Choice]:
     filled = replace(given, alpha=0.0).filled()
     published = {"unigram": (0.0,), "local": grids.local_thetas, "unbounded": grids.kernel_thetas}[given.kind]
-    thetas = _open(given.theta, grids.thetas if filled.likeness == ANGLE else published)
+    thetas = _open(given.theta, grids.angle_thetas if filled.likeness == ANGLE else published)
     cache = filled.build().cache
     read: list[list[Weights]] = []  # for each segment, for each theta
     progress = Progress(f"tuning the {given.kind} cache", len(segments), shown=not quiet)

@@ -71,7 +71,9 @@ def _adapt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="RUN", help="a folder that groc train wrote; it stays as it is")
     parser.add_argument("corpus", metavar="CORPUS", help="the new domain: a folder with train, valid and test text")
     parser.add_argument("--out", required=True, metavar="RUN", help="the folder of the new run")
-    parser.add_argument("--epochs", type=int, default=3, help="how often the new text is read (default: 3)")
+    parser.add_argument(
+        "--epochs", type=int, help="how often the new text is read (default: 3; with --resume as before)"
+    )
     parser.add_argument(
         "--source",
         metavar="CORPUS",

@@ -87,26 +87,34 @@ def _caches(group: argparse._ArgumentGroup) -> None:
         type=_number_or_learned,
         metavar="SHARE|learned",
     )
-    option("--theta", "theta", "how much the likeness of states counts (default: 10)", type=float)
+    option("--theta", "theta", "how much the likeness of states counts (default: 10; see --likeness)", type=float)
     option(
         "--cache-size",
         "size",
-        "how many words are weighed: the last (local, 10000), or those with the nearest states (unbounded, 1024)",
+        "how many words are weighed: the last (local, 10000), or those with the nearest states, besides --last "
+        "(unbounded, 1024)",
+        type=int,
+        metavar="WORDS",
+    )
+    option(
+        "--last",
+        "last",
+        "how many of the last words an unbounded cache weighs, near or not (default: 10000; see --likeness)",
         type=int,
         metavar="WORDS",
     )
     option(
         "--recency",
         "recency",
-        "after how many words a word counts half as much (default: 100; 0: none fades)",
+        "after how many words a word counts half as much (default: 100; 0: none fades; see --likeness)",
         type=float,
         metavar="WORDS",
     )
     option(
         "--likeness",
         "likeness",
-        "what of states is compared: their angle (default), or all as published (local with theta 0.5, unbounded with "
-        "theta 1; no word fades)",
+        "what of states is compared: their angle (default), or all as published (theta is then 0.5 for local and 1 for "
+        "unbounded, --recency and --last are 0)",
         choices=("angle", "published"),
     )
     option(

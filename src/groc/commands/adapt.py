@@ -16,12 +16,15 @@ from groc.report import table, to_json
 from groc.running import saying_how_to_go_on
 from groc.text_statistics import texts_of
 
+EPOCHS = 3
+"""How often the new text is read where nothing else is said."""
+
 
 def adapt(
     run: str,
     corpus: str,
     out: str,
-    epochs: int,
+    epochs: int | None,
     assignments: Sequence[str],
     source: str | None,
     resume: bool,
@@ -31,6 +34,9 @@ def adapt(
     changes = dict(assignment.split("=", 1) for assignment in assignments)
     if "training.epochs" in changes:
         raise GrocError("How often the new text is read is --epochs here: leave out training.epochs.")
+    if epochs is None:
+        goes_on = resume and (Path(out) / checkpoint.CONFIG).is_file()
+        epochs = checkpoint.load_config(Path(out)).training.epochs if goes_on else EPOCHS
     config = adapting.adapted_settings(recorded, corpus, epochs, changes)
     if source is None and Path(recorded.corpus).is_dir() and texts_of(Corpus(recorded.corpus), ["valid"]):
         source = recorded.corpus

@@ -57,6 +57,7 @@ def evaluate(
     first: int | None = None,
 ) -> None:
     """`caches` are the fields of `CacheSettings`; `gradients` and `tune` are corpora. None is what is not given."""
+    without = sorted({*without})
     if first is not None and first < 1:
         raise GrocError(f"--first is a number of tokens, 1 or more, not {first}.")
     settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
@@ -79,7 +80,8 @@ def evaluate(
         untuned = "" if NEW in tuned.tables else _usual_for_new_words(model, online)
         online, tables, tuned_on = tuned.online, tuned.tables, valid.name if tuned.tables else ""
         if not tables:
-            print(f"All that can be tuned is given, so nothing was tuned on {valid.name}.", file=sys.stderr)
+            why = "no word of it counts as new" if untuned else "all that can be tuned is given"
+            print(f"Nothing was tuned on {valid.name}: {why}.", file=sys.stderr)
         elif valid.name == text.name:
             print(f"Tuned on {text.name} itself: its figures are too good.", file=sys.stderr)
         for what in at_edges(tables):
@@ -109,7 +111,7 @@ def evaluate(
         "invisible": int(np.array([not is_visible(word) for word in text.types])[codes].sum()),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
         **circumstances_of(model, online, sizes is not None),
-        "without": sorted(without),
+        "without": without,
         "first": first if first is not None and first < len(text) else None,
         "new_by_occurrence": by_occurrence(themselves),
         "tuned_on": tuned_on,
@@ -179,6 +181,8 @@ def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
 
 def text_of(corpus: str, split: str) -> Text:
     """A text file as it is, or one of the texts of a corpus folder."""
+    if not Path(corpus).exists():
+        raise GrocError(f"There is no text or corpus folder {corpus}: give a file, or a folder with {split}.txt.")
     return read_text(Path(corpus)) if Path(corpus).is_file() else Corpus(corpus).text(split)
 
 

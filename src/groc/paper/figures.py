@@ -132,8 +132,8 @@ def _fine_tuning(picture: Any, results: Results) -> None:
 
 
 def _heat_maps(picture: Any, results: Results) -> None:
-    """Perplexity by lambda and theta, the first two caches that were tuned."""
-    rows = TABLES["caches"].rows(results)[:2]
+    """Perplexity by lambda and theta, the first two local caches that were tuned."""
+    rows = [row for row in TABLES["caches"].rows(results) if row["cache"] == "local"][:2]
     for axes, row in zip(picture.subplots(1, max(len(rows), 1), squeeze=False)[0], rows, strict=False):
         values = {(one["theta"], one["lambda"]): one["perplexity"] for one in row["tried"]}
         thetas = sorted({theta for theta, _ in values})

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from groc.adaptation.online import CacheSettings
 from groc.paper import published as printed
 from groc.paper.domains import DOMAINS, FAR, LATER_YEARS, SOURCE
 from groc.paper.runs import Results, Run, best
@@ -207,24 +208,32 @@ def _held_out(results: Results) -> list[Row]:
 
 
 def _caches(results: Results) -> list[Row]:
-    """The best values of each local cache that was tuned, and all that were tried."""
+    """The best values of each cache of states that was tuned, and all that were tried."""
     rows = []
     for run in results.runs:
         for _, _, figures in run.evaluations():
-            for tried in (rows for name, rows in figures.get("tuning", {}).items() if name.endswith(" local")):
-                if all("lambda" in row for row in tried):
-                    names = {"text": figures["tuned_on"], "model": run.variant, "tried": tried}
+            for place, tried in figures.get("tuning", {}).items():
+                if all("lambda" in row and "theta" in row for row in tried):
+                    number = int(place.split()[0]) - 1
+                    used = CacheSettings.of(figures["caches"][number]).facts()
+                    names = {"text": figures["tuned_on"], "model": run.variant, "cache": used["kind"], "tried": tried}
                     found = min(tried, key=lambda row: row["loss"])
-                    rows.append(names | {key: found[key] for key in ("lambda", "theta")} | origin([run]))
+                    rows.append(
+                        names
+                        | {"last": NONE, **used}
+                        | {key: found[key] for key in ("lambda", "theta")}
+                        | origin([run])
+                    )
                     rows[-1]["dev"] = found["perplexity"]
     return rows
 
 
 OPEN_TABLES = (
     Table(
-        "caches", "The local cache: the best values of lambda and theta (perplexity)", "Figures 6 and 7",
-        ("text", "model"), ("lambda", "theta", "dev"), find=_caches,
-        note="lambda is the model's share. The paper draws it; on its valid text of 2008 it finds 0.966 and theta 0.5.",
+        "caches", "Caches: the best values of lambda and theta (perplexity)", "Figures 6 and 7",
+        ("text", "model", "cache"), ("likeness", "size", "recency", "last", "lambda", "theta", "dev"), find=_caches,
+        note="lambda is the model's share, or learned; docs/caches.md says what the others are. The paper draws its "
+        "local cache; on its valid text of 2008 it finds 0.966 and theta 0.5.",
     ),
     Table(
         "cross-domain", "Models of news on other texts, with an open vocabulary (perplexity)", "Tables 5, 6 and 12",
@@ -232,9 +241,8 @@ OPEN_TABLES = (
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
         "the valid text of 2008, what new words get included; the share of a cache is learned from the text as it is "
-        "read. The caches are those before states were compared by their angle (`--likeness published --recency 100`, "
-        "the unbounded one with 4,096 nearest). WikiText-2's new tokens are mostly its marks (`<unk>`, `@-@`). Models "
-        "are fine-tuned for the years behind 2013 and for texts other than news; elsewhere is `-`.\n\n"
+        "read; how each weighs words is in `groc paper caches`. WikiText-2's new tokens are mostly its marks (`<unk>`, "
+        "`@-@`). Models are fine-tuned for the years behind 2013 and for texts other than news; elsewhere is `-`.\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(
             ["", *printed.DOMAINS],

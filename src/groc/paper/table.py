@@ -77,8 +77,10 @@ def measured(results: Results, cell: Cell) -> Row:
     runs = results.of(cell.job) if cell.job else []
     if cell.extras:  # only runs that were evaluated so count
         runs = [run for run in runs if run.test(cell.extras)]
-    tests = [figures["perplexity"] for run in runs if (figures := run.test(cell.extras))]
-    return {**mean("dev", [run.dev for run in runs]), **mean("test", tests), **origin(runs)}
+    tests = [figures for run in runs if (figures := run.test(cell.extras))]
+    row = {**mean("dev", [run.dev for run in runs]), **mean("test", [figures["perplexity"] for figures in tests])}
+    read_on = sorted({figures["device"] for figures in tests if "device" in figures})  # if not where it was trained
+    return {**row, **origin(runs), **({"device": f"read on: {'; '.join(read_on)}"} if read_on else {})}
 
 
 def origin(runs: Sequence[Run]) -> Row:

@@ -22,7 +22,7 @@ LARGEST_SIZE = 10**9
 LARGEST_ALPHA = 10**9
 """It makes up for weights of exp(theta times a likeness), whose logarithms are as large."""
 
-SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
+SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.933, 0.95, 0.966, 0.98, 0.99, 0.999)
 """Of the model: those that are tried, and of which a learned one is a mean."""
 MEMORY = 0.99
 """How much of what speaks for a share is kept from word to word."""
@@ -218,6 +218,9 @@ class Chain:
     """Several corrections, each of what the one before it made of the model's probabilities."""
 
     def __init__(self, *corrections: Correction) -> None:
+        caches = [id(some.cache) for some in corrections if isinstance(some, Interpolated | Learned | Joined)]
+        if len({*caches}) < len(caches):
+            raise GrocError("A cache would read the text twice in this chain: give each correction one of its own.")
         self.corrections = corrections
 
     def __call__(self, segment: Segment) -> Tensor:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from groc.adaptation.caches.correction import ANGLE, PUBLISHED, Weights, check, compared, fading, summed
+from groc.adaptation.caches.correction import (
+    ANGLE,
+    LARGEST_SIZE,
+    PUBLISHED,
+    Weights,
+    check,
+    compared,
+    fading,
+    summed,
+)
 from groc.adaptation.caches.neighbours import ExactNeighbours, Neighbours, smallest, squared_distances
+from groc.errors import GrocError
 from groc.scoring import Segment
-
-FADED, MOST = 20, 10_000
-"""A word that was read `FADED` times `recency` words ago, or `MOST` words ago, counts only if its state is near."""
 
 
 class UnboundedCache:
@@ -23,10 +29,9 @@ class UnboundedCache:
     theta = 1 is the published kernel; a larger one looks more at the very nearest. Memory grows by one state and one
     number a word: 4 d + 8 bytes, so that a million words take 1.2 GB at d = 300.
 
-    The published one has no `recency`, the number of words after which a word counts half as much. With it the last
-    words are weighed too, however far their states: what was just read comes again in any context. With the likeness
-    `angle` states are compared by their directions, vectors of length 1, and the bandwidth is 1: so the weights are
-    those of a local cache with the same theta, but for a factor that all have.
+    The published one has no `recency`, the number of words after which a word counts half as much, and no `last`, the
+    number of words that are weighed however far their states: what was just read comes again in any context. With the
+    likeness `angle` the weights are those of a local cache, exp(theta cos).
     """
 
     def __init__(
@@ -36,11 +41,14 @@ class UnboundedCache:
         neighbours: Neighbours | None = None,
         recency: float = 0.0,
         likeness: str = PUBLISHED,
+        last: int = 0,
     ) -> None:
         check(theta, size, recency, likeness)
-        self.theta, self.size, self.recency, self.likeness = theta, size, recency, likeness
-        self.last = min(math.ceil(FADED * recency), MOST)
-        """So many words are weighed whether their states are near or not."""
+        if not 0 <= last <= LARGEST_SIZE:
+            raise GrocError(
+                f"How many of the last words a cache weighs besides the nearest is 0 to {LARGEST_SIZE:,}, not {last}."
+            )
+        self.theta, self.size, self.recency, self.likeness, self.last = theta, size, recency, likeness, last
         self.neighbours: Neighbours = ExactNeighbours() if neighbours is None else neighbours
         """The states of all words but the last."""
         self.states: Tensor | None = None
@@ -65,14 +73,16 @@ class UnboundedCache:
         squares.masked_fill_(ago < 1, torch.inf)
         near, columns = smallest(squares, self.size)
         left_out = (ago > self.last).scatter_(1, columns, value=False) | squares.isinf()
-        if self.likeness != ANGLE:
+        if self.likeness == ANGLE:
+            likeness = 1 - squares / 2  # the cosine
+        else:
             limits = torch.finfo(squares.dtype)  # where all are at distance 0, all weigh the same
             bandwidth = near.masked_fill(near.isinf(), 0.0).amax(1, keepdim=True).clamp(min=limits.tiny)
-            squares = (squares / bandwidth).clamp(max=limits.max)
+            likeness = -(squares / bandwidth).clamp(max=limits.max) / 2
         others = words[rows] != segment.targets[:, None]
         faded = fading(ago.to(squares.dtype), self.recency)
         self._remember(states, words)
-        return [summed((-theta / 2 * squares - faded).masked_fill_(left_out, -torch.inf), others) for theta in thetas]
+        return [summed((theta * likeness - faded).masked_fill_(left_out, -torch.inf), others) for theta in thetas]
 
     def _remember(self, states: Tensor, words: Tensor) -> None:
         """The states in the order in which they were read; the neighbours get those that are not of the last words."""

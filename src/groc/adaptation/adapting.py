@@ -26,6 +26,8 @@ from groc.text_statistics import texts_of
 from groc.training import Trainer
 from groc.vocabulary import Vocabulary
 
+EPOCHS = 3
+"""How often the new text is read where nothing else is said."""
 RATE = 0.5
 """The learning rate, as a share of the one that the model was trained with: what it knows should not be washed away."""
 WARMUP = 50

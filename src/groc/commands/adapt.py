@@ -16,9 +16,6 @@ from groc.report import table, to_json
 from groc.running import saying_how_to_go_on
 from groc.text_statistics import texts_of
 
-EPOCHS = 3
-"""How often the new text is read where nothing else is said."""
-
 
 def adapt(
     run: str,
@@ -36,7 +33,7 @@ def adapt(
         raise GrocError("How often the new text is read is --epochs here: leave out training.epochs.")
     if epochs is None:
         goes_on = resume and (Path(out) / checkpoint.CONFIG).is_file()
-        epochs = checkpoint.load_config(Path(out)).training.epochs if goes_on else EPOCHS
+        epochs = checkpoint.load_config(Path(out)).training.epochs if goes_on else adapting.EPOCHS
     config = adapting.adapted_settings(recorded, corpus, epochs, changes)
     if source is None and Path(recorded.corpus).is_dir() and texts_of(Corpus(recorded.corpus), ["valid"]):
         source = recorded.corpus

@@ -48,7 +48,6 @@ FIRST, FIRST_TUNED = 20_000, 10_000
 DECAY = 0.003
 RATES = (0.3, 1.0, 0.1)
 """Shares of the rate of training that are tried in fine-tuning, on the earlier years."""
-EPOCHS = 3
 
 
 def run_cross_domain(models: Sequence[Moved], domains: Sequence[str]) -> None:
@@ -191,7 +190,7 @@ class Moved:
     def adapted(self, corpus: str, rate: float, domains: Sequence[str] = ()) -> float:
         """Fine-tune on a corpus, evaluate on these domains; the valid perplexity comes back."""
         changes = {"training.rate": str(rate * self.config.training.rate), "compute.compile": "no"}
-        config = adapting.adapted_settings(self.config, str(self.place.corpora / corpus), EPOCHS, changes)
+        config = adapting.adapted_settings(self.config, str(self.place.corpora / corpus), adapting.EPOCHS, changes)
         folder = self.place.runs / f"{self.folder.name}-on-{corpus}-rate{rate:g}"
         if not (folder / RESULT).is_file():
             resume = (folder / checkpoint.STATE).is_file()

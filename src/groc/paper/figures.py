@@ -24,6 +24,8 @@ COLOURS = {
     "adaptive": "tab:brown",
 }
 """Of the models of the main comparison, the same in all figures; others take what is left."""
+FAR_OFF = 1.5
+"""Times the best perplexity: all above have one colour in a heat map."""
 
 
 def check_figure(name: str, file: str) -> None:
@@ -132,14 +134,21 @@ def _fine_tuning(picture: Any, results: Results) -> None:
 
 
 def _heat_maps(picture: Any, results: Results) -> None:
-    """Perplexity by lambda and theta, the first two local caches that were tuned."""
+    """Perplexity by lambda and theta, the first two local caches that were tuned; a star at the best."""
     rows = [row for row in TABLES["caches"].rows(results) if row["cache"] == "local"][:2]
     for axes, row in zip(picture.subplots(1, max(len(rows), 1), squeeze=False)[0], rows, strict=False):
         values = {(one["theta"], one["lambda"]): one["perplexity"] for one in row["tried"]}
         thetas = sorted({theta for theta, _ in values})
         shares = sorted({share for _, share in values}, key=lambda share: (isinstance(share, str), share))
-        image = axes.imshow([[values[theta, share] for share in shares] for theta in thetas])
-        picture.colorbar(image, ax=axes)
+        # What is far off the best would take all the colours.
+        image = axes.imshow(
+            [[values[theta, share] for share in shares] for theta in thetas],
+            aspect="auto",
+            vmax=FAR_OFF * min(values.values()),
+        )
+        picture.colorbar(image, ax=axes, extend="max", label="perplexity")
+        theta, share = min(values, key=lambda key: values[key])
+        axes.plot(shares.index(share), thetas.index(theta), "*", color="white", markersize=12)
         axes.set_xticks(range(len(shares)), list(map(str, shares)), fontsize=8, rotation=45)
         axes.set_yticks(range(len(thetas)), [f"{theta:g}" for theta in thetas], fontsize=8)
         axes.set(title=f"{row['model']} on {row['text']}", xlabel="lambda", ylabel="theta")

@@ -23,6 +23,16 @@ BEHIND = {
     "groc.suggest": ("next_words", "nearest", "Suggestion"),
     "groc.generate": ("generate", "detokenise", "Generated"),
     "groc.explain": ("explain", "Explanation", "Part"),
+    "groc.adaptation.caches": (
+        "Unigram",
+        "LocalCache",
+        "UnboundedCache",
+        "Interpolated",
+        "Learned",
+        "Joined",
+        "NewWords",
+        "Chain",
+    ),
     "groc.text": ("tokeniser", "read_tokens", "Token"),
     "groc.errors": ("GrocError",),
 }

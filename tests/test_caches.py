@@ -544,6 +544,8 @@ def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
         (lambda: LocalCache(-0.1, 5), "theta"),
         (lambda: LocalCache(math.inf, 5), "theta"),
         (lambda: LocalCache(1.0, 0), "size"),
+        (lambda: LocalCache(1.0, 1.5), "size"),  # type: ignore[arg-type]
+        (lambda: score(model_of("tied"), [1], correction=LocalCache(1.0, 5)), "wrap the cache"),  # type: ignore[arg-type]
         (lambda: UnboundedCache(math.nan), "theta"),
         (lambda: UnboundedCache(1.0, 0), "size"),
         (lambda: UnboundedCache(recency=-1.0), "recency"),

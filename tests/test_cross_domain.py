@@ -127,8 +127,9 @@ def test_what_is_told_of_new_words_counts(rows: Rows) -> None:
     assert len({rows["wikitext-2", f"groc{way}"]["unseen_loss"] for way in ("", "+memory", "+without both")}) == 3
 
 
-def test_what_is_recorded_is_not_done_again_and_what_is_lost_is(
-    filled: Path, corpora: Path, settings: list[str]
+@pytest.mark.parametrize("of_older_caches", [False, True])
+def test_what_is_recorded_is_not_done_again_and_what_is_lost_or_of_caches_of_another_kind_is(
+    filled: Path, corpora: Path, settings: list[str], of_older_caches: bool
 ) -> None:
     before = snapshot(filled)
     assert run(filled, corpora, settings, "cross-domain") == 0
@@ -138,6 +139,9 @@ def test_what_is_recorded_is_not_done_again_and_what_is_lost_is(
     lost = [name for name in content["evaluations"] if name.startswith("wikitext-2/test") and ", local" in name]
     assert len(lost) == 2
     kept = {name: content["evaluations"].pop(name) for name in lost}
+    if of_older_caches:
+        older = [{key: value for key, value in kept[lost[0]]["caches"][0].items() if key != "likeness"}]
+        content["evaluations"] |= {name: {**figures, "loss": 0.0, "caches": older} for name, figures in kept.items()}
     record.write_text(json.dumps(content))
     assert run(filled, corpora, settings, "cross-domain") == 0
     for name, figures in kept.items():

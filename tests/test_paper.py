@@ -359,6 +359,7 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["main", "training.rate=1"], "--run"),
         (["main", "--seeds", "3"], "--run"),
         (["main", "--run", "--seeds", "0"], "1 or more"),
+        (["caches", "--run", "--corpus-root", "."], "groc paper cross-domain --run"),
         (["main", "--corpus-root", "."], "--run"),
         (["main", "--run", "--corpus-root", ".", "--model", "tide"], "--model"),
     ],

@@ -137,6 +137,11 @@ def score(
     """
     if correction is not None and streams > 1:
         raise GrocError("A cache reads a text from its first word to its last: score with one stream.")
+    if correction is not None and not callable(correction):
+        raise GrocError(
+            "A correction says how much a cache counts: wrap the cache, as Learned(cache) or Interpolated(cache, "
+            "share) of groc.adaptation.caches."
+        )
     ids = checked_ids(model, ids)
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))

@@ -42,7 +42,7 @@ class Grids:
     """Of the published unbounded cache."""
     log_odds: tuple[float, ...] = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0)
     """Of a cache that joins the softmax against the model's words, in the mean: what alpha is then depends on both."""
-    novelty: tuple[float, ...] = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+    novelty: tuple[float, ...] = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
     sharpness: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
     uniform: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3)
     rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)

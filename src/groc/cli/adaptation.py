@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from groc.errors import GrocError
+
 if TYPE_CHECKING:
     from groc.adaptation.heldout import Choice
 
@@ -20,6 +22,10 @@ def _data(parser: argparse.ArgumentParser) -> None:
     def run_prepare(options: argparse.Namespace) -> None:
         from groc.commands.data import prepare_data
 
+        if options.tokenised and options.language:
+            raise GrocError("--language is for text that is not tokenised: leave it out, or --tokenised.")
+        if options.in_order and options.seed is not None:
+            raise GrocError("--seed is for a shuffle of the lines: leave it out, or --in-order.")
         prepare_data(
             options.sources,
             options.out,
@@ -27,8 +33,8 @@ def _data(parser: argparse.ArgumentParser) -> None:
             {"train": options.train, "valid": options.valid, "test": options.test},
             options.lower,
             options.tokenised,
-            options.language,
-            None if options.in_order else options.seed,
+            options.language or "en",
+            None if options.in_order else 1 if options.seed is None else options.seed,
             options.json,
         )
 
@@ -46,8 +52,8 @@ def _data(parser: argparse.ArgumentParser) -> None:
         )
     prepare.add_argument("--lower", action="store_true", help="lower-case the text")
     prepare.add_argument("--tokenised", action="store_true", help="the text's words are separated by spaces already")
-    prepare.add_argument("--language", default="en", help="whose abbreviations Moses's rules know (default: en)")
-    prepare.add_argument("--seed", type=int, default=1, help="another number, another shuffle of the lines")
+    prepare.add_argument("--language", help="whose abbreviations Moses's rules know (default: en)")
+    prepare.add_argument("--seed", type=int, help="another number, another shuffle of the lines (default: 1)")
     prepare.add_argument("--in-order", action="store_true", help="do not shuffle: the text runs on from line to line")
     _json(prepare)
     prepare.set_defaults(run=run_prepare)

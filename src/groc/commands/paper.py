@@ -82,6 +82,10 @@ def _run_cells(
         for cell in table.cells
         if cell.job and all(not names or cell.keys.get(key) in names for key, names in only.items())
     ]
+    if not any(cell.job for cell in table.cells):
+        raise GrocError(
+            f"groc paper {table.name} is filled by what other tables run: say groc paper cross-domain --run."
+        )
     if not cells:
         raise GrocError(
             f"groc paper {table.name} has no such cells to run: leave out --dataset and --model to see all."

@@ -159,7 +159,7 @@ class Moved:
     def tuned(self, model: LanguageModel, way: str, sizes: Sizes | None = None) -> Online:
         """What a way is at its best on the tuning text: as the record says, or found and recorded now."""
         for name, helped, figures in recorded(self.folder).evaluations():
-            if (name, way_of(helped)) == (f"{TUNING}/valid", way):
+            if (name, way_of(helped)) == (f"{TUNING}/valid", way) and as_usual(figures):
                 return Online.of(figures, figures["uniform_mixed_in"] or None)
         text = self.place.text(TUNING, "valid")
         ids = text.ids(set_words(model, text, "union"))
@@ -210,7 +210,7 @@ class Moved:
 
     def missing(self, domain: str, ways: Collection[str]) -> list[str]:
         """Which of these ways are wanted and not recorded."""
-        known = {(name, row) for name, row, _ in recorded(self.folder).by_domain()}
+        known = {(name, row) for name, row, figures in recorded(self.folder).by_domain() if as_usual(figures)}
         if DYNAMIC in ways:  # of which a part of the text is enough
             known = {(name.partition(", ")[0], row) for name, row in known}
         rows = {way: row_name(self.variant, way) for way in ways}
@@ -253,6 +253,17 @@ class Moved:
 
     def record(self, summary: dict[str, Any], folder: Path | None = None) -> None:
         add_evaluation((folder or self.folder) / RESULT, summary)
+
+
+def as_usual(figures: Mapping[str, Any]) -> bool:
+    """Whether caches weighed words as they usually do today, share and theta aside, which are tuned."""
+
+    def fixed(cache: CacheSettings) -> CacheSettings:
+        return replace(cache.filled(), share=None, theta=None)
+
+    return all(
+        fixed(CacheSettings.of(cache)) == fixed(CacheSettings(cache["kind"])) for cache in figures.get("caches", ())
+    )
 
 
 def first(scores: Scores, tokens: int) -> Scores:

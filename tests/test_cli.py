@@ -25,6 +25,7 @@ from groc import checkpoint
 from groc.cli import main
 from groc.corpus import Corpus
 from groc.recipe import recipe_names
+from groc.running import evaluation_command
 from groc.scoring import score
 
 Run = Callable[..., tuple[int, str, str]]
@@ -116,7 +117,19 @@ class TestTrain:
         assert len(out.splitlines()) == 1
 
 
+def test_what_is_said_next_fits_the_texts_that_are_there(tmp_path: Path) -> None:
+    assert evaluation_command("a run", str(tmp_path)) == f"groc eval 'a run' {tmp_path} --split valid"
+    (tmp_path / "test.txt.xz").touch()
+    assert evaluation_command("run", str(tmp_path)) == f"groc eval run {tmp_path}"
+
+
 class TestEval:
+    def test_a_single_text_has_no_splits(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
+        text = next(corpus_folder.glob("valid.txt*"))
+        assert run("eval", trained["tied"], text)[0] == 0
+        status, _, said = run("eval", trained["tied"], text, "--split", "valid")
+        assert (status, "leave out --split" in said) == (1, True)
+
     @pytest.mark.parametrize("kind", ["groc", "tied"])
     def test_over_the_union_every_token_is_counted(
         self, run: Run, trained: dict[str, Path], corpus_folder: Path, glossary: Any, kind: str

@@ -143,7 +143,7 @@ class TestOnline:
                 "rate 0.2",
             )
         )
-        assert "new words (weight 0.8), dynamic" in describe({**facts, "sharpness": None})
+        assert "new words (weight 0.8), local" in describe({**facts, "sharpness": None})
 
     @pytest.mark.parametrize(
         ("wrong", "reason"),
@@ -466,7 +466,8 @@ class TestCommand:
         options = ["--cache", "local", "--tune", str(corpus_folder), "--device", "cpu"]
         assert main(["eval", runs["groc"], str(corpus_folder), *options]) == 0
         second = capsys.readouterr().out.splitlines()[1]
-        assert second.startswith("with local cache (lambda ")
+        assert second.startswith("with new words (weight ")
+        assert "), local cache (lambda " in second
         assert second.endswith("valid.txt")
 
     def test_a_person_is_told_of_a_sharpness_only_where_there_is_one(

@@ -206,6 +206,7 @@ class TestCommand:
             (["long.txt", "--out", "data", "--tokenised"], "long.txt has a line of 100,001 words"),
             (["blank.txt", "--out", "data"], "blank.txt holds no words"),
             (["text.txt", "--out", "data", "--train", "-1"], "0 or more"),
+            (["few.txt", "--out", "data", "--train", "4", "--valid", "1", "--test", "1"], "give more or shorter lines"),
             (["text.txt", "--out", "data", *SMALL, "--language", "xx"], "know no language 'xx': choose among as, bn"),
             (["text.txt", "--out", "data", *SMALL, "--language", "de", "--tokenised"], "leave it out, or --tokenised"),
             (["text.txt", "--out", "data", *SMALL, "--seed", "1", "--in-order"], "leave it out, or --in-order"),
@@ -236,6 +237,7 @@ class TestCommand:
         for text in ("text.txt", ".hidden.txt"):
             Path(text).write_text(raw_sentences(80, 1))
         Path("blank.txt").write_text(" \n\n")
+        Path("few.txt").write_text("a\nb\nc\n")
         Path("same.txt").write_text("one line\n" * 500)
         Path("long.txt").write_text("a line\n" + "a " * 100_001)
         os.mkfifo("pipe")

@@ -141,6 +141,10 @@ class TestMode:
         with pytest.raises(GrocError, match="outside the vocabulary"):
             score(model_of("groc"), [0, wrong])
 
+    def test_an_id_that_is_no_whole_number_is_refused(self) -> None:
+        with pytest.raises(GrocError, match="whole numbers"):
+            score(model_of("groc"), [0, 1.5])
+
     def test_no_words_have_no_scores(self) -> None:
         assert len(score(model_of("groc"), [])) == 0
 

@@ -72,6 +72,11 @@ def prepare(source: Path, folder: Path, budgets: Mapping[str, int], tokenise: To
                 "needs one of its own: give more text, or 0 tokens with --train, --valid or --test for no such text."
             )
         smaller = {split: max(tokens * (8 if split == "train" else 1) // 10, 1) for split in texts}
+        if all(number >= budgets[split] for split, number in smaller.items()):
+            raise GrocError(
+                f"{source} has too little text ({tokens:,} tokens in {different} lines), nothing is left for "
+                f"{empty[0]}.txt: a text ends with the line that reaches its number, so give more or shorter lines."
+            )
         raise GrocError(
             f"{source} has too little text ({tokens:,} tokens), nothing is left for {empty[0]}.txt: give smaller "
             f"numbers of tokens, such as {' '.join(f'--{split} {number}' for split, number in smaller.items())} (0: no "

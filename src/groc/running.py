@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import torch
 from groc import checkpoint
 from groc.compute import Group, Policy
 from groc.config import Config
-from groc.corpus import Corpus
+from groc.corpus import ENDINGS, Corpus
 from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.progress import Progress
@@ -51,6 +52,12 @@ def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
             anew = f"There is no state to go on from yet: delete {folder} and start again."
             print(f"Stopped. {go_on if (folder / checkpoint.STATE).is_file() else anew}", file=sys.stderr)
         raise Interrupted from None
+
+
+def evaluation_command(run: str, corpus: str) -> str:
+    """What to say next with a new run: its test text is read, or the valid one where there is none."""
+    has_test = any((Path(corpus) / f"test{ending}").is_file() for ending in ENDINGS)
+    return f"groc eval {shlex.quote(run)} {shlex.quote(corpus)}{'' if has_test else ' --split valid'}"
 
 
 def train_model(

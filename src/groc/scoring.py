@@ -133,7 +133,8 @@ def score(
     With more, the text is cut into that many pieces that are read side by side, each from a fresh state: faster, and
     slightly worse for the words at the seams. No word is dropped in either case.
 
-    A `correction` is shown each piece of the text once, in order, and its scores are taken in place of the model's.
+    A `correction` is shown each piece of the text once, in order, and its scores are taken in place of the model's. A
+    cache in it remembers the text: shown the same text again, it would know what comes.
     """
     if correction is not None and streams > 1:
         raise GrocError("A cache reads a text from its first word to its last: score with one stream.")
@@ -175,7 +176,10 @@ def score(
 
 def checked_ids(model: LanguageModel, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
     """A text as the array that scoring takes, if all its words are in the vocabulary."""
-    ids = np.asarray(ids, np.int32)
+    given = np.asarray(ids)
+    ids = given.astype(np.int32)
+    if len(given) and not np.array_equal(ids, given):
+        raise GrocError("The ids of words are whole numbers: take them from model.vocabulary.index.")
     if len(ids) and (ids.min() < 0 or ids.max() >= len(model.vocabulary)):
         raise GrocError("A word's id lies outside the vocabulary: take ids from model.vocabulary.index.")
     return ids

@@ -91,7 +91,8 @@ def hold_out(corpus: Corpus, folder: Path, compiler: FormsCompiler, choice: Choi
         raise GrocError(
             f"Only {len(possible):,} words of {train.name} occur {choice.least} to {choice.most} times and have a "
             f"definition and related words, but {2 * choice.words:,} are needed, half of them as a control: "
-            "ask for fewer --words, widen --least and --most, or give a lexicon that has the words of this text."
+            "with groc heldout ask for fewer --words, or widen --least and --most; or give a lexicon that has the "
+            "words of this text."
         )
     draw = random.Random(choice.seed)
     chosen = set(draw.sample(possible, choice.words))

@@ -269,13 +269,14 @@ class Online:
 
 def describe(facts: Mapping[str, Any]) -> str:
     """What a record says of it for a person; empty if nothing helps."""
-    parts = [
-        _described(f"{cache['kind']} cache", {key: value for key, value in cache.items() if key != "kind"})
-        for cache in facts["caches"]
-    ]
+    parts = []
     if facts["novelty"] is not None:
         sharpness = {} if facts["sharpness"] is None else {"sharpness": facts["sharpness"]}
         parts.append(_described("new words", {"weight": facts["novelty"], **sharpness}))
+    parts += [
+        _described(f"{cache['kind']} cache", {key: value for key, value in cache.items() if key != "kind"})
+        for cache in facts["caches"]
+    ]
     if facts["memory"]:
         parts.append("word memory")
     if facts["dynamic"]:

@@ -43,12 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("model", metavar="RUN", help="a folder that groc train wrote")
     parser.add_argument("corpus", metavar="CORPUS", help="a corpus folder, or one text file")
-    parser.add_argument("--split", default="test", help="of a corpus folder: train, valid or test (default)")
+    parser.add_argument("--split", help="of a corpus folder: train, valid or test (default)")
     parser.add_argument(
         "--vocabulary",
         default="union",
         metavar="train|union|FILE",
-        help="the words among which the model chooses: those of training, those and the text's (default), or a list",
+        help="the words among which the model chooses: those of training, those and the text's (default), or a list "
+        "(how often training had them is what the model knows, whatever the list says)",
     )
     parser.add_argument("--first", type=int, metavar="N", help="score the first N tokens of the text alone")
     add_glossary(parser)

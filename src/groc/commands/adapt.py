@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from groc.compute import Group
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.report import table, to_json
-from groc.running import saying_how_to_go_on
+from groc.running import evaluation_command, saying_how_to_go_on
 from groc.text_statistics import texts_of
 
 
@@ -47,7 +46,7 @@ def adapt(
                 print(_describe(figures))
                 if source is None:
                     print(f"\nThe corpus of {run} is not here: give --source CORPUS to see what was forgotten.")
-                print(f"\n{out}: next, groc eval {shlex.quote(out)} {shlex.quote(corpus)}")
+                print(f"\n{out}: next, {evaluation_command(out, corpus)}")
         group.close()
 
 

@@ -38,7 +38,7 @@ PROTOCOL = "strict: one stream, state carried, every token"
 def evaluate(
     run: str,
     corpus: str,
-    split: str,
+    split: str | None,
     vocabulary: str,
     glossary: str | None,
     device: str,
@@ -63,7 +63,9 @@ def evaluate(
     settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
     online = Online(uniform, dynamic, novelty, sharpness, settings, memory)
     loaded = checkpoint.load(run, choose(Compute(device=device)).device)
-    model, text = loaded.model, text_of(corpus, split)
+    if split and Path(corpus).is_file():
+        raise GrocError(f"{corpus} is one text, not a corpus folder: leave out --split.")
+    model, text = loaded.model, text_of(corpus, split or "test")
     if uniform is not None and model.is_open:
         raise GrocError("An open model scores every word, and has no even odds to give: leave out --uniform.")
     if sharpness is not None and not model.is_open:

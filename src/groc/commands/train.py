@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.recipe import load_recipe
 from groc.report import to_json
-from groc.running import check_folder, saying_how_to_go_on, train_model
+from groc.running import check_folder, evaluation_command, saying_how_to_go_on, train_model
 
 
 def train(
@@ -49,7 +48,7 @@ def train(
                 print(
                     f"{folder}: valid perplexity {figures['valid_perplexity']:.2f} (strict: one stream, every token) "
                     f"after epoch {figures['best_epoch']}, {figures['parameters']:,} parameters. "
-                    f"Next: groc eval {shlex.quote(str(folder))} {shlex.quote(config.corpus)}"
+                    f"Next: {evaluation_command(str(folder), config.corpus)}"
                 )
         group.close()
 

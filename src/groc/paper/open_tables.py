@@ -240,9 +240,10 @@ OPEN_TABLES = (
         ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain, layout=_by_domain,
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
-        "the valid text of 2008, what new words get included; the share of a cache is learned from the text as it is "
-        "read; how each weighs words is in `groc paper caches`. WikiText-2's new tokens are mostly its marks (`<unk>`, "
-        "`@-@`). Models are fine-tuned for the years behind 2013 and for texts other than news; elsewhere is `-`.\n\n"
+        "the valid text of 2008, what new words get included; the share of a cache is learned from each text as it is "
+        "read, unless a fixed one was better there; how each weighs words is in `groc paper caches`. WikiText-2's new "
+        "tokens are mostly its marks (`<unk>`, `@-@`). Models are fine-tuned for the years behind 2013 and for texts "
+        "other than news; elsewhere is `-`.\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(
             ["", *printed.DOMAINS],

@@ -67,7 +67,8 @@ def recorded(folder: Path) -> Run:
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Says how long it took."""
+    """Says how long it took, unless there was nothing to do."""
     start = time.monotonic()
     yield
-    print(f"{what}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+    if (seconds := time.monotonic() - start) >= 0.5:
+        print(f"{what}: {seconds:.0f} s", file=sys.stderr)

@@ -268,7 +268,7 @@ class TestCommand:
         (tmp_path / "full" / "mine").touch()
         common = ["prepare", corpus, "--lexicon", glossary_file]
         for arguments, reason in (
-            ([*common, "--out", tmp_path / "out", "--words", 5, "--least", 5], "with groc heldout ask for fewer --words"),
+            ([*common, "--out", tmp_path / "out", "--words", 5, "--least", 5], "ask for fewer --words, or widen"),
             ([*common, "--out", tmp_path / "full", *self.CHOICE], "is not empty"),
             ([*common, "--out", tmp_path / "out", "--words", 1], "2 words or more"),
             ([*common, "--out", tmp_path / "out", "--least", 9, "--most", 8], "--least <= --most"),

@@ -250,9 +250,10 @@ class TestDistributions:
         self, correction: Callable[[], Correction], stream: Stream, known: int, seed: int
     ) -> None:
         before = stream.corrected(correction())[:known]
-        order = np.arange(len(stream.words))
-        np.random.default_rng(seed).shuffle(order[known:])
+        order, draw = np.arange(len(stream.words)), np.random.default_rng(seed)
+        draw.shuffle(order[known:])
         stream.words, stream.states, stream.logits = stream.words[order], stream.states[order], stream.logits[order]
+        stream.words[known:] = draw.integers(0, WORDS, len(stream.words[known:]))  # else sums over them are the same
         np.testing.assert_allclose(stream.corrected(correction())[:known], before, atol=1e-9)
 
 
@@ -544,7 +545,8 @@ def test_states_that_are_all_the_same_are_a_unigram_of_the_last_words() -> None:
         (lambda: LocalCache(-0.1, 5), "theta"),
         (lambda: LocalCache(math.inf, 5), "theta"),
         (lambda: LocalCache(1.0, 0), "size"),
-        (lambda: LocalCache(1.0, 1.5), "size"),  # type: ignore[arg-type]
+        (lambda: LocalCache(1.0, 5.0), "size"),  # type: ignore[arg-type]
+        (lambda: UnboundedCache(last=2.0), "last words"),  # type: ignore[arg-type]
         (lambda: score(model_of("tied"), [1], correction=LocalCache(1.0, 5)), "wrap the cache"),  # type: ignore[arg-type]
         (lambda: UnboundedCache(math.nan), "theta"),
         (lambda: UnboundedCache(1.0, 0), "size"),

@@ -136,14 +136,15 @@ class TestMode:
         assert model.training
         model.eval()
 
-    @pytest.mark.parametrize("wrong", [-1, 10**6])
+    @pytest.mark.parametrize("wrong", [-1, 10**6, 2**40])
     def test_an_id_outside_the_vocabulary_is_refused(self, wrong: int) -> None:
         with pytest.raises(GrocError, match="outside the vocabulary"):
             score(model_of("groc"), [0, wrong])
 
     def test_an_id_that_is_no_whole_number_is_refused(self) -> None:
-        with pytest.raises(GrocError, match="whole numbers"):
-            score(model_of("groc"), [0, 1.5])
+        for wrong in (1.5, float("nan"), "a", None, 2**70):
+            with pytest.raises(GrocError, match="whole numbers"):
+                score(model_of("groc"), [0, wrong])
 
     def test_no_words_have_no_scores(self) -> None:
         assert len(score(model_of("groc"), [])) == 0

@@ -81,10 +81,14 @@ class Corpus:
                 "(.gz and .xz are read too)."
             )
 
+    @staticmethod
+    def find(folder: Path, split: str) -> Path | None:
+        """The file of a text in a folder, if both are there."""
+        return next((path for ending in ENDINGS if (path := folder / (split + ending)).is_file()), None)
+
     def path(self, split: str) -> Path:
-        for ending in ENDINGS:
-            if (path := self.folder / (split + ending)).is_file():
-                return path
+        if path := self.find(self.folder, split):
+            return path
         raise GrocError(
             f"{self.folder} has no {split} text: add {split}.txt (or {split}.txt.gz, {split}.txt.xz), "
             "one sentence a line with spaces between words."

@@ -15,7 +15,7 @@ import torch
 from groc import checkpoint
 from groc.compute import Group, Policy
 from groc.config import Config
-from groc.corpus import ENDINGS, Corpus
+from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.progress import Progress
@@ -56,8 +56,8 @@ def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
 
 def evaluation_command(run: str, corpus: str) -> str:
     """What to say next with a new run: its test text is read, or the valid one where there is none."""
-    has_test = any((Path(corpus) / f"test{ending}").is_file() for ending in ENDINGS)
-    return f"groc eval {shlex.quote(run)} {shlex.quote(corpus)}{'' if has_test else ' --split valid'}"
+    split = "" if Corpus.find(Path(corpus), "test") else " --split valid"
+    return f"groc eval {shlex.quote(run)} {shlex.quote(corpus)}{split}"
 
 
 def train_model(

@@ -177,12 +177,13 @@ def score(
 def checked_ids(model: LanguageModel, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
     """A text as the array that scoring takes, if all its words are in the vocabulary."""
     given = np.asarray(ids)
-    ids = given.astype(np.int32)
-    if len(given) and not np.array_equal(ids, given):
+    if not len(given):
+        return np.zeros(0, np.int32)
+    if given.dtype.kind not in "iu":
         raise GrocError("The ids of words are whole numbers: take them from model.vocabulary.index.")
-    if len(ids) and (ids.min() < 0 or ids.max() >= len(model.vocabulary)):
+    if given.min() < 0 or given.max() >= len(model.vocabulary):
         raise GrocError("A word's id lies outside the vocabulary: take ids from model.vocabulary.index.")
-    return ids
+    return given.astype(np.int32, copy=False)
 
 
 class Bands(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groc.corpus import ENDINGS, SPLITS, Corpus, Text
+from groc.corpus import SPLITS, Corpus, Text
 from groc.report import table
 from groc.vocabulary import END
 
@@ -20,8 +20,7 @@ def find_sets(folder: Path) -> dict[str, dict[str, Text]]:
 
 def texts_of(corpus: Corpus, splits: Sequence[str] = SPLITS) -> dict[str, Text]:
     """Those of its texts that a corpus has."""
-    there = [split for split in splits if any((corpus.folder / (split + ending)).is_file() for ending in ENDINGS)]
-    return {split: corpus.text(split) for split in there}
+    return {split: corpus.text(split) for split in splits if Corpus.find(corpus.folder, split)}
 
 
 def statistics(sets: Mapping[str, Mapping[str, Text]]) -> dict[str, Any]:

@@ -66,7 +66,8 @@ class CacheSettings:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise GrocError(f"There is no cache {self.kind!r}: choose among {', '.join(KINDS)}.")
-        if self.kind == "unigram" and any((self.theta, self.size, self.recency, self.likeness)):
+        of_states = (self.theta, self.size, self.recency, self.likeness)
+        if self.kind == "unigram" and any(value is not None for value in of_states):
             raise GrocError(
                 "A unigram cache weighs all words alike, however long ago they were read: leave out theta (--theta), "
                 "size (--cache-size), recency (--recency) and likeness (--likeness)."
@@ -75,7 +76,7 @@ class CacheSettings:
             raise GrocError(f"The likeness of states (--likeness) is {' or '.join(LIKENESSES)}, not {self.likeness!r}.")
         if isinstance(self.share, str) and self.share != LEARNED:
             raise GrocError(f"The model's share (lambda) is a number between 0 and 1, or learned: not {self.share!r}.")
-        if self.last and self.kind != "unbounded":
+        if self.last is not None and self.kind != "unbounded":
             raise GrocError(
                 f"A {self.kind} cache weighs no nearest words: leave out how many others it weighs besides (--last)."
             )

@@ -246,10 +246,11 @@ def _cache_choices(
     progress.close()
     for theta, pieces in zip(thetas, zip(*read, strict=True), strict=True):
         weights = Weights(*(torch.cat(column) for column in zip(*pieces, strict=True)))
-        for settings in _strengths(replace(given, theta=theta), grids, whole, weights):
+        tried = {} if given.kind == "unigram" else {"theta": theta}
+        for settings in _strengths(replace(given, theta=tried.get("theta")), grids, whole, weights):
             name, value = ("alpha", settings.alpha) if settings.joined else ("lambda", settings.share)
             apply = _on(whole, partial(_mixed, settings=settings, weights=weights))
-            yield _Choice({name: value} | ({} if given.kind == "unigram" else {"theta": theta}), settings, apply)
+            yield _Choice({name: value} | tried, settings, apply)
 
 
 def _mixed(segment: Segment, settings: CacheSettings, weights: Weights) -> Tensor:

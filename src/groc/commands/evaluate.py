@@ -58,13 +58,13 @@ def evaluate(
 ) -> None:
     """`caches` are the fields of `CacheSettings`; `gradients` and `tune` are corpora. None is what is not given."""
     without = sorted({*without})
+    if split and Path(corpus).is_file():
+        raise GrocError(f"{corpus} is one text, not a corpus folder: leave out --split.")
     if first is not None and first < 1:
         raise GrocError(f"--first is a number of tokens, 1 or more, not {first}.")
     settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
     online = Online(uniform, dynamic, novelty, sharpness, settings, memory)
     loaded = checkpoint.load(run, choose(Compute(device=device)).device)
-    if split and Path(corpus).is_file():
-        raise GrocError(f"{corpus} is one text, not a corpus folder: leave out --split.")
     model, text = loaded.model, text_of(corpus, split or "test")
     if uniform is not None and model.is_open:
         raise GrocError("An open model scores every word, and has no even odds to give: leave out --uniform.")

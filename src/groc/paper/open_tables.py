@@ -19,6 +19,8 @@ WAYS = ("", "unigram", "local", "unbounded", "memory", "dynamic", "finetuned")
 """In the order of the table's columns."""
 FINE_TUNED_FOR = (*LATER_YEARS, *FAR)
 """All other texts have nothing of their own kind to be fine-tuned on."""
+CLOSED_SHARE = 0.01
+"""What the paper's tied model spreads evenly over all words."""
 UNSEEN = {
     "tied": "tied",
     "characters": "groc+without both",
@@ -119,6 +121,7 @@ def _unseen(results: Results) -> list[Row]:
         {
             "domain": domain,
             "oov": rows["groc"]["oov"],
+            "closed share": math.log(rows["groc"]["vocabulary"] / CLOSED_SHARE),
             "even share": math.log(rows["groc"]["vocabulary"] / (rows["groc"]["oov"] / 100)),
             **{name: rows[model]["unseen_loss"] if model in rows else None for name, model in UNSEEN.items()},
             "runs": rows["groc"]["runs"],
@@ -241,9 +244,9 @@ OPEN_TABLES = (
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
         "the valid text of 2008, what new words get included; the share of a cache is learned from each text as it is "
-        "read, unless a fixed one was better there; how each weighs words is in `groc paper caches`. WikiText-2's new "
-        "tokens are mostly its marks (`<unk>`, `@-@`). Models are fine-tuned for the years behind 2013 and for texts "
-        "other than news; elsewhere is `-`.\n\n"
+        "read, unless a fixed one was better on that of 2008; how each weighs words is in `groc paper caches`. "
+        "WikiText-2's new tokens are mostly its marks (`<unk>`, `@-@`). Models are fine-tuned for the years behind "
+        "2013 and for texts other than news; elsewhere is `-`.\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(
             ["", *printed.DOMAINS],
@@ -258,10 +261,11 @@ OPEN_TABLES = (
     ),
     Table(
         "unseen", "Loss on words never seen in training, by what the model is told of them (nats)", "", ("domain",),
-        ("oov", "even share", *UNSEEN), find=_unseen, shown=("runs",),
-        note="`even share`: what a share of even odds would give them, as large as the text has new words (the paper's "
-        "tied model, with the best share). `tied` is told nothing of them, GroC their characters, or these and their "
-        "definition, their relations, or both. What new words weigh is tuned on the valid text of 2008, for both.",
+        ("oov", "closed share", "even share", *UNSEEN), find=_unseen, shown=("runs",),
+        note="What an even share of the probability would give them: `closed share`, a hundredth, as the paper's tied "
+        "model has it; `even share`, as much as the text has new words. `tied` is told nothing of them, GroC their "
+        "characters, or these and their definition, their relations, or both. What new words weigh is tuned on the "
+        "valid text of 2008, for both.",
     ),
     Table(
         "memory", "Loss on new words of all texts, by how often they were read before (nats)", "", ("read before",),
@@ -272,7 +276,9 @@ OPEN_TABLES = (
     Table(
         "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 6", ("domain", "model"),
         ("rate", "dev", "updates", "to_tied", "source_before", "source_after"), find=_fine_tuning,
-        note="`updates`: to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news.",
+        note="`rate`: as a share of that of training; the largest that was tried was best for both models. `updates`: "
+        "to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news. The figure has four "
+        "of the texts.",
     ),
     Table(
         "held-out", "Loss on words held out of training, by what the model is told of them (nats)", "",

@@ -16,7 +16,7 @@ from groc import checkpoint
 from groc.commands.train import run as train
 from groc.compute import Group
 from groc.config import Config
-from groc.corpus import ENDINGS, Corpus, Text
+from groc.corpus import Corpus, Text
 from groc.errors import GrocError
 from groc.files import write_text
 from groc.paper.runs import Run, identity
@@ -35,8 +35,7 @@ class Place:
         return Corpus(self.corpora / corpus).text(split)
 
     def has(self, corpus: str, *splits: str) -> bool:
-        folder = self.corpora / corpus
-        return all(any((folder / (split + ending)).is_file() for ending in ENDINGS) for split in splits)
+        return all(Corpus.find(self.corpora / corpus, split) for split in splits)
 
     def need(self, corpus: str, split: str, what_for: str) -> None:
         if not self.has(corpus, split):

@@ -84,7 +84,7 @@ def check(theta: float, size: int, recency: float, likeness: str) -> None:
         raise GrocError(
             f"theta, how much the likeness of states counts, lies between 0 and 1,000,000, not at {theta:g}."
         )
-    if not 1 <= size <= LARGEST_SIZE or size != int(size):
+    if not isinstance(size, int) or not 1 <= size <= LARGEST_SIZE:
         raise GrocError(f"The size of a cache is a whole number of words between 1 and {LARGEST_SIZE:,}, not {size}.")
     if not (recency == 0 or 1 <= recency <= LARGEST_SIZE):
         raise GrocError(

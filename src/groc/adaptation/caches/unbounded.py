@@ -44,7 +44,7 @@ class UnboundedCache:
         last: int = 0,
     ) -> None:
         check(theta, size, recency, likeness)
-        if not 0 <= last <= LARGEST_SIZE:
+        if not isinstance(last, int) or not 0 <= last <= LARGEST_SIZE:
             raise GrocError(
                 f"How many of the last words a cache weighs besides the nearest is 0 to {LARGEST_SIZE:,}, not {last}."
             )

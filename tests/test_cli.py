@@ -302,6 +302,7 @@ class TestRecords:
         _, out, err = run("eval", trained["groc"], corpus_folder, *options, *(["--lambda", lambda_] if lambda_ else []))
         assert said in err
         assert bool(said) == ("tuned on" in err.lower())
+        assert ("few tokens" in err) == bool(tuned_on)
         assert json.loads(out)["tuned_on"].endswith(tuned_on)
         assert bool(json.loads(out)["tuned_on"]) == bool(tuned_on)
 

@@ -470,6 +470,13 @@ class TestCommand:
         assert "), local cache (lambda " in second
         assert second.endswith("valid.txt")
 
+    def test_a_huge_perplexity_is_short(
+        self, runs: dict[str, str], corpus_folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["eval", runs["groc"], str(corpus_folder), "--cache", "local", "--alpha", "500"]) == 0
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("perplexity"))
+        assert "e+" in line.split()[1]
+
     def test_a_person_is_told_of_a_sharpness_only_where_there_is_one(
         self, runs: dict[str, str], corpus_folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -14,6 +14,8 @@ from groc.scoring import Scores
 
 BINS = (0, 1, 10, 100, 1000, 10000)
 """Training frequencies where a bin begins; the first bin holds the words never seen."""
+HUGE = 1e9
+"""A perplexity that no list of words explains."""
 
 
 def summarise(scores: Scores, as_unk: npt.NDArray[np.bool_] | None = None) -> dict[str, Any]:
@@ -83,13 +85,18 @@ def describe(summary: dict[str, Any]) -> str:
     ]  # fmt: skip
     return "\n".join(
         [
-            f"perplexity {summary['perplexity']:.2f}   {summary['bits_per_word']:.3f} bits a word   "
+            f"perplexity {_shown(summary['perplexity'])}   {summary['bits_per_word']:.3f} bits a word   "
             f"over all {summary['tokens']:,} tokens (with <eos>), vocabulary of {summary['vocabulary']:,} words, "
             f"{summary['oov_share']:.2%} of the tokens never seen in training",
             "",
             table(["seen in training", "tokens", "share", "loss (nats)", "bits a word"], rows),
         ]
     )
+
+
+def _shown(perplexity: float) -> str:
+    """With two digits, unless it is huge, as that of a cache that weighs far too much is."""
+    return f"{perplexity:.2f}" if perplexity < HUGE else f"{perplexity:.3g}"
 
 
 def _bin_name(row: dict[str, Any]) -> str:

@@ -33,6 +33,8 @@ from groc.text import is_visible
 from groc.vocabulary import UNKNOWN, Vocabulary
 
 PROTOCOL = "strict: one stream, state carried, every token"
+FEW_TOKENS = 1000
+"""What is tuned on fewer says little of another text."""
 
 
 def evaluate(
@@ -86,6 +88,8 @@ def evaluate(
             print(f"Nothing was tuned on {valid.name}: {why}.", file=sys.stderr)
         elif valid.name == text.name:
             print(f"Tuned on {text.name} itself: its figures are too good.", file=sys.stderr)
+        if tables and len(valid) < FEW_TOKENS:
+            print(f"{valid.name} has few tokens ({len(valid):,}): tune on more to rely on it.", file=sys.stderr)
         for what in at_edges(tables):
             print(f"The best {what} is the last that was tried: others beyond it may be better.", file=sys.stderr)
     words = set_words(model, text, vocabulary)

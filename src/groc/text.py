@@ -93,22 +93,11 @@ def tokeniser(language: str = "en", lower: bool = False) -> Callable[[str], list
     their accents are one character where there is one (NFC).
     """
 
-    check_language(language)
-
     def tokenise(line: str) -> list[str]:
         tokens = (normalize("NFC", token) for token in _split(line, language))
         return [token.lower() for token in tokens] if lower else list(tokens)  # the rules look at capitals
 
     return tokenise
-
-
-def check_language(language: str) -> None:
-    """Moses's rules would take any other language for English."""
-    from sacremoses.corpus import NonbreakingPrefixes
-
-    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
-    if language not in known:
-        raise GrocError(f"Moses's rules know no language {language!r}: choose among {', '.join(known)}.")
 
 
 def _split(line: str, language: str) -> list[str]:
@@ -121,6 +110,11 @@ def _split(line: str, language: str) -> list[str]:
 @cache
 def _moses(language: str) -> Any:
     from sacremoses import MosesTokenizer  # here, because training on tokenised text must not need it
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    if language not in known:  # the rules would take it for English
+        raise GrocError(f"Moses's rules know no language {language!r}: choose among {', '.join(known)}.")
 
     class Moses(MosesTokenizer):  # type: ignore[misc]
         """The same rules: ten times faster behind full stops, and no text is taken for one of their inner marks."""

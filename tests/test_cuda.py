@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,18 @@ import torch
 import torch.nn.functional as F
 from conftest import tiny_config
 from test_dynamic import model_of, repeated
+from test_nn import forms_of
 from test_training import Workshop, workshop  # noqa: F401
+from torch import Tensor, nn
 
 from groc.adaptation.caches import Interpolated, LocalCache
 from groc.adaptation.dynamic import Dynamic, gradient_sizes, score_dynamically
+from groc.nn.characters import Characters
 from groc.nn.cnn import CharacterCNN
 from groc.nn.segments import Segments
-from groc.nn.windows import window_maxima
+
+CHINESE = "".join(map(chr, range(0x4E00, 0x5E00, 7)))
+"""Their bytes are more than fast memory keeps."""
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -43,25 +49,30 @@ def test_sums_over_lists_equal_those_of_embedding_bag(dim: int, dtype: torch.dty
         assert float((naive - fast).norm() / naive.norm()) < bound
 
 
-@pytest.mark.parametrize("positions", [2, 3, 8, 9, 16, 33, 60])
+@pytest.mark.parametrize("filters", [(1,), (10, 20, 30, 40, 60, 3, 7), (32, 32, 64, 128, 256, 512), (1,) * 8])
 @pytest.mark.parametrize("strings", [1, 7, 300])
-def test_fused_convolutions_equal_products_and_a_maximum(strings: int, positions: int) -> None:
-    torch.manual_seed(positions)
-    cnn = CharacterCNN(8, 16, (10, 20, 30, 40, 60, 3, 7), 1, 40).cuda()
-    vectors = torch.randn(strings, positions, 16, device="cuda")
-    lengths = torch.randint(1, positions + 1, (strings,), device="cuda", dtype=torch.int32)
-    weights = torch.randn(strings, 170, device="cuda")
-    results = []
-    for fused in (False, True):
-        x = vectors.bfloat16().float().requires_grad_()
-        matrices = [matrix.detach().bfloat16().float().requires_grad_() for matrix in cnn.matrices()]
-        assert len(matrices) == 2
-        with torch.autocast("cuda", torch.bfloat16, enabled=fused):
-            maxima = window_maxima(x, matrices, lengths)
-        (maxima.float() * weights).sum().backward()
-        results.append((maxima.detach().float(), x.grad, *(matrix.grad for matrix in matrices)))
-    for naive, fast in zip(*results, strict=True):
+@pytest.mark.parametrize("characters", ["ab", "abcdefghijklmnopqrstuvwxyz", CHINESE])
+def test_features_by_tables_equal_those_of_windows(strings: int, characters: str, filters: tuple[int, ...]) -> None:
+    torch.manual_seed(strings)
+    draw = random.Random(strings)
+    some = {"".join(draw.choices(characters, k=draw.randint(1, 30))) for _ in range(strings)}
+    cnn = CharacterCNN(8, 16, filters, 0, 40).cuda()
+    nn.init.normal_(cnn.shifts)
+    features = cnn.features(forms_of(sorted(some))).cuda()
+    results = [gradients(cnn, features, fast=fast) for fast in (False, True, True)]
+    assert features.letters() is not None
+    for naive, fast, again in zip(*results, strict=True):
         assert float((naive - fast).norm() / naive.norm()) < 2e-2
+        assert (fast == again).all()
+
+
+def gradients(cnn: CharacterCNN, strings: Characters, *, fast: bool) -> list[Tensor]:
+    cnn.zero_grad()
+    with torch.autocast("cuda", torch.bfloat16, enabled=fast):
+        pooled = cnn.pooled(strings)
+    weights = torch.randn(pooled.shape, generator=torch.Generator().manual_seed(1)).cuda()
+    (pooled.float() * weights).sum().backward()
+    return [pooled.detach().float(), *(parameter.grad for parameter in cnn.parameters() if parameter.grad is not None)]
 
 
 @pytest.mark.parametrize("kind", ["tied", "groc"])
@@ -117,12 +128,12 @@ def test_a_model_is_scored_with_the_weights_of_the_last_recorded_step(workshop: 
     torch.testing.assert_close(kept, model.embeddings.rows(torch.arange(3, device="cuda")))
 
 
-def test_windows_that_are_too_deep_for_the_fused_kernel_take_the_plain_way() -> None:
-    cnn = CharacterCNN(8, 50, (5,) * 6, 1, 40).cuda()
-    vectors = torch.randn(9, 7, 50, device="cuda")
+def test_windows_that_are_too_wide_for_the_kernels_take_the_plain_way() -> None:
+    cnn = CharacterCNN(8, 5, (5,) * 9, 1, 40).cuda()
+    features = cnn.features(forms_of(["bank", "banker"])).cuda()
     with torch.autocast("cuda", torch.bfloat16):
-        maxima = window_maxima(vectors, cnn.matrices(), torch.full((9,), 7, device="cuda", dtype=torch.int32))
-    assert maxima.shape == (9, 30)
+        assert cnn(features).isfinite().all()
+    assert features.letters() is None
 
 
 @pytest.mark.parametrize("kind", ["groc", "tied"])

@@ -47,6 +47,7 @@ SIZES = {
     "penn": Size("penn", 10_000, 18_078),  # as many as with WordNet
     "penn, words alone": Size("penn", 10_000, 10_000),  # the published rules: forms that are words of the vocabulary
     "wikitext2": Size("wikitext2", 33_278, 46_662),
+    "wikitext2, words alone": Size("wikitext2", 33_278, 33_278),
     "100k": Size("penn", 100_000, 140_000, 8192),
     "1m": Size("penn", 1_000_000, 1_400_000, 8192),
 }

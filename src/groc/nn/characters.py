@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from groc.forms import WordForms
+from groc.nn.letters import Letters, kernels_take
 from groc.nn.segments import Picks
 
 PAD, BEGIN, END, FIRST_BYTE = 0, 1, 2, 3
 CODES = FIRST_BYTE + 256
 BANDS = (0.25, 0.5, 0.75, 0.9, 0.98, 1.0)
-"""Where the bands of strings of like length end on a CPU, as shares of all strings."""
+"""Where the bands of strings of like length end, as shares of all strings."""
 
 
 class Characters(nn.Module):
@@ -26,14 +27,18 @@ class Characters(nn.Module):
     codes: Tensor
     lengths: Tensor
 
-    def __init__(self, codes: Tensor, lengths: Tensor) -> None:
+    def __init__(self, codes: Tensor, lengths: Tensor, widest: int) -> None:
+        """`widest` is the width of the widest windows through which they will be looked at."""
         super().__init__()
+        self.widest = widest
         self.register_buffer("codes", codes, persistent=False)
         self.register_buffer("lengths", lengths, persistent=False)
         self._by_length: ByLength | None = None
+        self._letters: Letters | None = None
+        self._lettered_on: torch.device | None = None
 
     @classmethod
-    def of(cls, forms: WordForms, longest: int) -> Characters:
+    def of(cls, forms: WordForms, longest: int, widest: int) -> Characters:
         sizes = np.minimum(np.diff(forms.boundaries), longest)
         codes = np.zeros((len(forms), int(sizes.max()) + 2), np.int16)
         codes[:, 0] = BEGIN
@@ -42,13 +47,17 @@ class Characters(nn.Module):
         at = forms.boundaries[:-1, None] + columns
         codes[:, 1:-1][inside] = forms.characters[at[inside]].astype(np.int16) + FIRST_BYTE
         codes[np.arange(len(forms)), sizes + 1] = END
-        return cls(torch.from_numpy(codes), torch.from_numpy((sizes + 2).astype(np.int32)))
+        return cls(torch.from_numpy(codes), torch.from_numpy((sizes + 2).astype(np.int32)), widest)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def take(self, which: Tensor) -> Characters:
-        return Characters(self.codes[which], self.lengths[which])
+        taken = Characters(self.codes[which], self.lengths[which], self.widest)
+        letters = self.letters()
+        taken._letters = None if letters is None else letters.take(which)
+        taken._lettered_on = self._lettered_on
+        return taken
 
     def by_length(self) -> ByLength:
         """The same strings in another order, made when it is first asked for."""
@@ -56,6 +65,23 @@ class Characters(nn.Module):
             with torch.inference_mode(False):  # else gradients could not use what is made here
                 self._by_length = ByLength(self.codes, self.lengths)
         return self._by_length
+
+    def letters(self) -> Letters | None:
+        """The same strings as numbers of the characters that occur, where the kernels of a GPU take them; made when
+        they are first asked for."""
+        if self._lettered_on != self.codes.device:  # strings may move to a device that has no kernels
+            with torch.inference_mode(False):
+                takes = kernels_take(self.lengths, self.widest)
+                self._letters = Letters.of(self.codes, self.lengths, CODES) if takes else None
+            self._lettered_on = self.codes.device
+        return self._letters
+
+    def make_ready(self) -> None:
+        """Make now what is else made when the first gradient is asked for."""
+        self.by_length().characters.transposed()
+        letters = self.letters()
+        if letters is not None:
+            letters.alphabet.transposed()
 
 
 class ByLength(nn.Module):
@@ -114,9 +140,5 @@ class _Reordered(torch.autograd.Function):
 
 def _ends_of_bands(lengths: Tensor) -> list[int]:
     """Where bands of strings in rising order of length end."""
-    if lengths.is_cuda:  # the fused kernel works on powers of two
-        powers = lengths.new_tensor([2**n for n in range(3, int(lengths[-1] - 1).bit_length() + 1)])
-        ends = torch.searchsorted(lengths, powers, right=True).tolist()
-    else:
-        ends = [math.ceil(share * len(lengths)) for share in BANDS]
+    ends = [math.ceil(share * len(lengths)) for share in BANDS]
     return sorted({*ends, len(lengths)} - {0})

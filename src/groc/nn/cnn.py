@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from groc.forms import WordForms
 from groc.nn.aligned import linear
-from groc.nn.characters import CODES, ByLength, Characters
+from groc.nn.characters import CODES, Characters
+from groc.nn.letters import block_widths, letter_features
 from groc.nn.surface import TINY
 from groc.nn.windows import window_maxima
 
@@ -25,6 +26,8 @@ class CharacterCNN(nn.Module):
     does not depend on how long the longest word of the vocabulary is.
     """
 
+    block_widths: Tensor
+
     def __init__(self, dim: int, characters: int, filters: Sequence[int], highway: int, longest: int) -> None:
         super().__init__()
         self.longest = longest
@@ -38,12 +41,13 @@ class CharacterCNN(nn.Module):
         self.shifts = nn.Parameter(torch.zeros(features))
         self.highways = nn.ModuleList(Highway(features) for _ in range(highway))
         self.projection = ScaledLinear(features, dim)
+        self.register_buffer("block_widths", block_widths(filters), persistent=False)
 
     def remember(self, forms: WordForms) -> None:
         """Every character is known."""
 
     def features(self, forms: WordForms) -> Characters:
-        return Characters.of(forms, self.longest)
+        return Characters.of(forms, self.longest, len(self.kernels))
 
     def forward(self, features: Characters) -> Tensor:
         if torch.is_grad_enabled() or len(features) <= CHUNK:
@@ -56,20 +60,28 @@ class CharacterCNN(nn.Module):
     basis = None
 
     def _encoded(self, features: Characters) -> Tensor:
-        strings = features.by_length()
-        return strings.reordered(self.projection(self._pooled(strings)))
+        return self._with(self.projection, features)
 
     def pooled(self, features: Characters) -> Tensor:
         """The features before the projection. Shape: strings -> [S, features]"""
-        strings = features.by_length()
-        return strings.reordered(self._pooled(strings))
+        return self._with(nn.Identity(), features)
 
-    def _pooled(self, strings: ByLength) -> Tensor:
+    def _with(self, last: nn.Module, strings: Characters) -> Tensor:
+        """What a last layer makes of the features of strings. A GPU has kernels for them (see `letters`)."""
+        letters = strings.letters() if torch.is_autocast_enabled(strings.codes.device.type) else None
+        if letters is not None:
+            features = letter_features(letters, self.characters, list(self.kernels), self.shifts, self.block_widths)
+            encoded: Tensor = last(self._passed(features))
+            return encoded
+        by_length = strings.by_length()
         table = F.pad(self.characters, (0, 0, 1, 0))  # [codes, c], row 0 the pad
         matrices = self.matrices()
-        bands = strings.bands(strings.characters(table))
-        hidden = torch.cat([window_maxima(vectors, matrices, lengths) for vectors, lengths in bands])
-        hidden = F.relu(hidden + self.shifts.to(hidden.dtype))
+        bands = by_length.bands(by_length.characters(table))
+        maxima = torch.cat([window_maxima(vectors, matrices, lengths) for vectors, lengths in bands])
+        features = F.relu(maxima + self.shifts.to(maxima.dtype))
+        return by_length.reordered(last(self._passed(features)))
+
+    def _passed(self, hidden: Tensor) -> Tensor:
         for highway in self.highways:
             hidden = highway(hidden)
         return hidden
@@ -77,12 +89,9 @@ class CharacterCNN(nn.Module):
     def matrices(self) -> list[Tensor]:
         """The kernels of all widths as two matrices, the narrow and the wide ones.
 
-        A kernel has zeros where it is narrower than the widest of its matrix. In one matrix a third would be zeros; two
-        depths that are powers of two, or little less, suit the fused kernel.
+        A kernel has zeros where it is narrower than the widest of its matrix: in one matrix, a third of it.
         """
-        channels = self.characters.shape[1]
-        half = (1 << (len(self.kernels[-1]) - 1).bit_length()) // 2
-        narrow = half // channels
+        narrow = 2 * len(self.kernels) // 3
         matrices = []
         for kernels in (self.kernels[:narrow], self.kernels[narrow:]):
             if len(kernels):

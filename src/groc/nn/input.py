@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from groc.nn.aligned import linear
-from groc.nn.characters import Characters
 from groc.nn.dropout import SharedDropout
-from groc.nn.segments import Picks, Segments
+from groc.nn.segments import Segments
 from groc.nn.surface import TINY, Features, Surface
 
 RECENT = 0.01
@@ -52,8 +51,8 @@ class PreparedForms(nn.Module):
         """Make now what is else made when the first gradient is asked for."""
         if self.strings is None:
             return
-        for lists in (self._strings_lists(), self._lists_of_context()):
-            lists.transposed()
+        self.strings.make_ready()
+        self._lists_of_context().make_ready()
 
     def context(self, strings: Tensor) -> tuple[Tensor, Tensor]:
         """The means of each word's related words and of its definition. Shape: [S, k] -> [V, k] twice"""
@@ -66,10 +65,6 @@ class PreparedForms(nn.Module):
         assert self.relations is not None
         assert self.definition is not None
         return self.relations.filled, self.definition.filled
-
-    def _strings_lists(self) -> Segments | Picks:
-        assert self.strings is not None
-        return self.strings.by_length().characters if isinstance(self.strings, Characters) else self.strings
 
     def _lists_of_context(self) -> Segments:
         """Relations and definitions behind each other, since one large sum is faster than two small ones."""

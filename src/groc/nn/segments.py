@@ -111,6 +111,10 @@ class Segments(nn.Module):
                 self._transposed = Transposed(self.index, lists, self.rows)
         return self._transposed
 
+    def make_ready(self) -> None:
+        """Make now what is else made when the first gradient is asked for."""
+        self.transposed()
+
     def forward(self, rows: Tensor) -> Tensor:
         sums: Tensor  # [lists, d]
         if torch.is_grad_enabled() and rows.requires_grad:

@@ -1,0 +1,137 @@
+"""The kernels of `letter_maxima.cu` and `letter_histograms.cu` as operations of PyTorch."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import cpp_extension
+
+from groc.nn.letters import BLOCK, KEPT
+
+LANES = 32
+THREADS = 256
+"""Of a block that looks for maxima."""
+STRINGS = 128
+"""That such a block reads."""
+SHARES = 32
+"""Parts into which strings are shared out for the gradient of the table, then added up."""
+
+
+def works(device: torch.device, offsets: int) -> bool:
+    """Whether the kernels can be compiled here, and a block finds room for windows of so many offsets."""
+    if _memory_of_maxima(KEPT, offsets) > getattr(
+        torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0
+    ):
+        return False
+    try:
+        for name in ("letter_maxima", "letter_histograms"):
+            _compiled(name, device.index)
+    except (OSError, RuntimeError) as error:
+        warnings.warn(f"Characters are encoded slowly, since kernels cannot be compiled: {error}", stacklevel=2)
+        return False
+    return True
+
+
+@cache
+def _compiled(name: str, device: int) -> Any:
+    """A kernel for one of the GPUs."""
+    source = "\n".join(files("groc.nn").joinpath(part).read_text("utf-8") for part in ("letters.cuh", f"{name}.cu"))
+    # PyTorch looks for the headers of a CUDA toolkit, which the kernels do not need and a machine may not have.
+    before = cpp_extension.CUDA_HOME
+    cpp_extension.CUDA_HOME = before or "."
+    try:
+        with torch.cuda.device(device):
+            return torch.cuda._compile_kernel(source, name)
+    finally:
+        cpp_extension.CUDA_HOME = before
+
+
+def _launch(name: str, grid: tuple[int, int], threads: int, memory: int, arguments: list[Any]) -> None:
+    """Run a kernel with so many bytes of shared memory, on the GPU where its first argument is."""
+    kernel = _compiled(name, arguments[0].device.index)
+    kernel.set_shared_memory_config(memory)
+    kernel((*grid, 1), (threads, 1, 1), arguments, memory)
+
+
+def _memory_of_maxima(characters: int, offsets: int) -> int:
+    return min(characters, KEPT) * offsets * BLOCK * 2
+
+
+@torch.library.custom_op(
+    "groc::letter_maxima",
+    mutates_args=(),
+    schema="(Tensor table, Tensor shifts, Tensor codes, Tensor lengths, Tensor rare, Tensor widths)"
+    " -> (Tensor, Tensor)",
+)
+def letter_maxima(
+    table: Tensor, shifts: Tensor, codes: Tensor, lengths: Tensor, rare: Tensor, widths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """relu(maximum + shift) of each string and filter, and the position of the maximum.
+
+    Shape: [characters, offsets, f] half, [f], [S, L] byte, [S] int, [S] bool, [blocks] int -> [S, f] twice
+    """
+    (characters, offsets, filters), (strings, stride) = table.shape, codes.shape
+    features = codes.new_empty(strings, filters, dtype=torch.bfloat16)
+    where = codes.new_empty(strings, filters, dtype=torch.uint8)
+    tensors = [table.contiguous(), codes, lengths, rare, shifts.contiguous(), widths, features, where]
+    sizes = [strings, STRINGS, stride, offsets, min(characters, KEPT), filters]
+    grid = filters // BLOCK, -(-strings // STRINGS)
+    _launch("letter_maxima", grid, THREADS, _memory_of_maxima(characters, offsets), [*tensors, *sizes])
+    return features, where
+
+
+@letter_maxima.register_fake
+def _(
+    table: Tensor,
+    shifts: Tensor,  # noqa: ARG001
+    codes: Tensor,
+    lengths: Tensor,  # noqa: ARG001
+    rare: Tensor,  # noqa: ARG001
+    widths: Tensor,  # noqa: ARG001
+) -> tuple[Tensor, Tensor]:
+    shape = len(codes), table.shape[2]
+    return codes.new_empty(shape, dtype=torch.bfloat16), codes.new_empty(shape, dtype=torch.uint8)
+
+
+@torch.library.custom_op(
+    "groc::letter_histograms",
+    mutates_args=(),
+    schema="(Tensor gradient, Tensor where, Tensor codes, Tensor rare, Tensor widths, int characters, int offsets)"
+    " -> (Tensor, Tensor)",
+)
+def letter_histograms(
+    gradient: Tensor, where: Tensor, codes: Tensor, rare: Tensor, widths: Tensor, characters: int, offsets: int
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the table and of the shifts, in parts to be added up.
+
+    Shape: [S, f] bfloat16, [S, f], [S, L], [S], [blocks] -> [shares, characters, offsets, f], [shares, f]
+    """
+    (strings, stride), filters = codes.shape, gradient.shape[1]
+    tables = gradient.new_empty(SHARES, characters, offsets, filters, dtype=torch.float32)
+    shifts = gradient.new_empty(SHARES, filters, dtype=torch.float32)
+    kept = min(characters, KEPT)
+    tensors = [gradient, where, codes, rare, widths, tables, shifts]
+    sizes = [strings, -(-strings // SHARES), stride, offsets, characters, kept, filters]
+    grid = filters // LANES, SHARES
+    _launch("letter_histograms", grid, LANES, kept * offsets * LANES * 4, [*tensors, *sizes])
+    return tables, shifts
+
+
+@letter_histograms.register_fake
+def _(
+    gradient: Tensor,
+    where: Tensor,  # noqa: ARG001
+    codes: Tensor,  # noqa: ARG001
+    rare: Tensor,  # noqa: ARG001
+    widths: Tensor,  # noqa: ARG001
+    characters: int,
+    offsets: int,
+) -> tuple[Tensor, Tensor]:
+    filters = gradient.shape[1]
+    tables = gradient.new_empty(SHARES, characters, offsets, filters, dtype=torch.float32)
+    return tables, gradient.new_empty(SHARES, filters, dtype=torch.float32)

@@ -1,0 +1,186 @@
+"""Tables of what filters give characters. The kernels run on a CPU here, one thread behind the other; test_cuda.py has
+them on a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from test_nn import forms_of, words
+from torch import Tensor, nn
+
+import groc.nn
+from groc.nn import characters as characters_module
+from groc.nn import cuda_letters
+from groc.nn.characters import CODES, Characters
+from groc.nn.cnn import CharacterCNN
+from groc.nn.letters import BLOCK, KEPT, Letters, block_widths, letter_table
+from groc.nn.segments import Picks
+
+NOWHERE = 255
+NN = Path(groc.nn.__file__ or "").parent
+
+
+@pytest.fixture(scope="session")
+def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The kernels, compiled for a CPU."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++")
+    library = tmp_path_factory.mktemp("letters") / "letters.so"
+    source = Path(__file__).with_name("letters_on_cpu.cpp")
+    subprocess.run([compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{NN}", "-o", library, source], check=True)
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture
+def kernels(on_cpu: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if this machine had a GPU."""
+
+    def launch(name: str, grid: tuple[int, int], threads: int, memory: int, arguments: list[Any]) -> None:  # noqa: ARG001
+        assert all(part.is_contiguous() for part in arguments if isinstance(part, Tensor))
+        values = [ctypes.c_void_p(part.data_ptr()) if isinstance(part, Tensor) else part for part in arguments]
+        getattr(on_cpu, f"run_{name}")(*grid, threads, *values)
+
+    monkeypatch.setattr(cuda_letters, "_launch", launch)
+    monkeypatch.setattr(characters_module, "kernels_take", lambda lengths, widest: True)
+
+
+def made(strings: list[str], filters: tuple[int, ...]) -> tuple[CharacterCNN, Characters]:
+    torch.manual_seed(len(strings))
+    cnn = CharacterCNN(8, 16, filters, 0, 40)  # no highway: it computes in bfloat16, which would hide a small fault
+    nn.init.normal_(cnn.shifts)
+    return cnn, cnn.features(forms_of(strings))
+
+
+def gradients(cnn: CharacterCNN, strings: Characters, *, fast: bool) -> list[Tensor]:
+    cnn.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=fast):
+        pooled = cnn.pooled(strings)
+    weights = torch.randn(pooled.shape, generator=torch.Generator().manual_seed(1))
+    (pooled.float() * weights).sum().backward()
+    return [pooled.detach().float(), *(parameter.grad for parameter in cnn.parameters() if parameter.grad is not None)]
+
+
+def twin_of_maxima(table: Tensor, shifts: Tensor, codes: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    positions = int(lengths.max())
+    scores = table[:, 0][codes[:, :positions].long()]  # [S, L, f], halves
+    for offset in range(1, table.shape[1]):
+        scores = scores + table[:, offset][codes[:, offset : offset + positions].long()]
+    outside = torch.arange(positions) >= lengths[:, None]
+    values, where = scores.float().masked_fill(outside[:, :, None], float("-inf")).max(1)
+    features = torch.relu(values + shifts)
+    return features.bfloat16(), where.where(features > 0, NOWHERE).to(torch.uint8)
+
+
+def twin_of_histograms(gradient: Tensor, where: Tensor, codes: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+    values = gradient.double().where(where != NOWHERE, 0.0)
+    places = where.long().where(where != NOWHERE, 0)
+    counted = torch.zeros(table.shape, dtype=torch.float64)
+    for offset in range(table.shape[1]):
+        counted[:, offset].scatter_add_(0, codes.long().gather(1, places + offset), values)
+    return counted, values.sum(0)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("strings", [1, 9, 700])
+@pytest.mark.parametrize("characters", [2, 40, 200])
+@pytest.mark.parametrize("widths", [[1], [3, 8], [2, 4, 5, 6, 7]])
+def test_kernels_do_what_their_twins_do(strings: int, characters: int, widths: list[int]) -> None:
+    torch.manual_seed(strings + characters)
+    offsets, filters, longest = max(widths), BLOCK * len(widths), 20
+    lengths = torch.randint(1, longest + 1, (strings,), dtype=torch.int32)
+    codes = (torch.rand(strings, longest) ** 3 * (characters - 1) + 1).to(torch.uint8)
+    codes = F.pad(codes.masked_fill(torch.arange(longest) >= lengths[:, None], 0), (0, 12))
+    table, shifts = torch.randn(characters, offsets, filters), torch.randn(filters)
+    table[0] = 0
+    for block, width in enumerate(widths):
+        table[:, width:, block * BLOCK : (block + 1) * BLOCK] = 0
+    letters = Letters(codes, lengths, Picks(torch.zeros(1, dtype=torch.int32), 1))
+    blocks = torch.tensor(widths, dtype=torch.int32)
+    features, where = cuda_letters.letter_maxima(table.half(), shifts, codes, lengths, letters.rare, blocks)
+    expected, expected_where = twin_of_maxima(table.half(), shifts, codes, lengths)
+    assert (features == expected).all()
+    assert (where == expected_where).all()
+
+    gradient = torch.randn(strings, filters).bfloat16()
+    tables, sums = cuda_letters.letter_histograms(gradient, where, codes, letters.rare, blocks, characters, offsets)
+    counted, summed = twin_of_histograms(gradient, where, codes, table)
+    for block, width in enumerate(widths):
+        mine = slice(block * BLOCK, (block + 1) * BLOCK)
+        torch.testing.assert_close(
+            tables.sum(0)[:, :width, mine].double(), counted[:, :width, mine], rtol=1e-5, atol=1e-4
+        )
+        assert (tables[:, :, width:, mine] == 0).all()
+    torch.testing.assert_close(sums.sum(0).double(), summed, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.usefixtures("kernels")
+class TestStringsByTables:
+    @pytest.mark.parametrize("filters", [(1,), (10, 20, 30, 40, 60, 3, 7), (32, 32, 64), (1,) * 8])
+    @pytest.mark.parametrize("many", [False, True])
+    def test_vectors_and_gradients_are_those_of_windows(self, filters: tuple[int, ...], many: bool) -> None:
+        """Many strings are several shares of them, and have more characters than are kept."""
+        some = ["a", "bank", "banker", "embankment", "x" * 60, "café", "東京"]
+        if many:
+            some += [chr(0x4E00 + 7 * number) + "river"[: number % 6] for number in range(150)]
+        cnn, strings = made(some, filters)
+        letters = strings.letters()
+        assert letters is not None
+        assert bool(letters.rare.any()) == many
+        for plain, fast in zip(gradients(cnn, strings, fast=False), gradients(cnn, strings, fast=True), strict=True):
+            assert float((plain - fast).norm() / plain.norm()) < 6e-2  # near ties in half precision
+
+    def test_some_of_the_strings_have_the_vectors_they_have_among_all(self) -> None:
+        cnn, strings = made(["bank", "banker", "embankment", "river"], (5, 6, 7))
+        with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+            whole, part = cnn(strings), cnn(strings.take(torch.tensor([2, 0])))
+        torch.testing.assert_close(part, whole[[2, 0]])
+
+    def test_the_encoder_is_compiled_in_one_piece(self) -> None:
+        """Between pieces everything would be written to memory and read again."""
+        cnn, strings = made(["bank", "banker", "embankment"], (5, 6, 7))
+        strings.make_ready()
+        with torch.autocast("cpu", torch.bfloat16):
+            explained = torch._dynamo.explain(cnn)(strings)
+        assert explained.graph_count == 1, explained.break_reasons
+
+
+@given(st.lists(words, min_size=1, max_size=40))
+def test_numbers_of_characters_name_the_same_characters(some: list[str]) -> None:
+    """The more frequent first, 0 for none."""
+    strings = Characters.of(forms_of(some), longest=20, widest=3)
+    letters = Letters.of(strings.codes, strings.lengths, CODES)
+    assert letters is not None
+    table = torch.arange(1, CODES, dtype=torch.float32)[:, None]  # each character is its own code
+    codes = torch.cat([torch.zeros(1, 1), letters.alphabet(table)])[letters.codes.long()][:, :, 0]
+    assert (codes[:, : strings.codes.shape[1]] == strings.codes).all()
+    assert (codes[:, strings.codes.shape[1] :] == 0).all()
+    assert codes.shape[1] >= strings.codes.shape[1] + 12
+    assert codes.shape[1] % 4 == 0
+    counts = torch.bincount(letters.codes.flatten().long())[1:]
+    assert (counts[:-1] >= counts[1:]).all()
+    assert letters.rare.tolist() == [max(row) >= KEPT for row in letters.codes.tolist()]
+
+
+def test_a_table_has_nothing_for_no_character_nor_beyond_the_width_of_a_filter() -> None:
+    kernels = [torch.randn(4, 3), torch.randn(8, 5)]
+    table = letter_table(torch.randn(6, 4), kernels)
+    assert table.shape == (7, 2, 8)
+    assert (table[0] == 0).all()
+    assert (table[:, 1, :3] == 0).all()
+    assert (table[1:, :, 3:] != 0).all()
+
+
+def test_blocks_of_filters_go_by_their_widest() -> None:
+    assert block_widths((32, 32, 64, 128, 256, 512)).tolist() == [3, 4, 5, 5, 6, 6, 6, 6]
+    assert block_widths((1, 2)).tolist() == [2]
+    assert block_widths((128, 1)).tolist() == [1, 2]

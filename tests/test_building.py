@@ -14,16 +14,17 @@ from groc.config import Config
 from groc.lexicon import Empty
 from groc.model import LanguageModel
 from groc.nn.output import BiasTable
-from groc.recipe import load_recipe, recipe_names, variant_names
+from groc.recipe import load_recipe, variant_names
 from groc.vocabulary import END, Vocabulary
 
 COUNTED = {"output.count_bias": True}
 PAPER = (None, *(name for name in variant_names("penn") if name.startswith("groc") and "-out" not in name))
+WORDS = {"penn": 10_000, "penn-best": 10_000, "wikitext2-best": 33_278}
 LIMITS = [
     *(("penn", variant, 9_800_000) for variant in PAPER),
-    *(("penn-best", variant, 24_000_000) for variant in (None, *variant_names("penn-best"))),
+    *((best, variant, 24_000_000) for best in ("penn-best", "wikitext2-best") for variant in (None, "groc", "tied")),
 ]
-"""With the 10,000 words of Penn Treebank. What has the output network besides is an ablation, and no part of it."""
+"""With the words of the corpora. What has the output network besides is an ablation, and no part of it."""
 
 
 def built(kind: str, vocabulary: Vocabulary, calibrate: bool = True) -> LanguageModel:
@@ -86,7 +87,7 @@ class TestBiasesThatStartAtCounts:
         np.testing.assert_allclose(model.embeddings.logits(torch.zeros(1, 8))[0].detach(), 2 * expected, atol=1e-5)
 
     def test_all_in_the_recipes_have_it_and_published_settings_do_not(self) -> None:
-        for recipe in ("penn", "penn-best", "wikitext2", "news"):
+        for recipe in ("penn", "penn-best", "wikitext2", "wikitext2-best", "news"):
             for variant in variant_names(recipe):
                 output = load_recipe(recipe, variant).output
                 assert output.count_bias != variant.endswith("-published"), f"{recipe}/{variant}"
@@ -95,13 +96,14 @@ class TestBiasesThatStartAtCounts:
 class TestSizes:
     @pytest.mark.parametrize(("recipe", "variant", "most"), LIMITS)
     def test_what_is_limited_fits(self, recipe: str, variant: str | None, most: int) -> None:
-        words = Vocabulary([END, *(f"word{i}" for i in range(9_999))])
+        words = Vocabulary([END, *(f"word{i}" for i in range(WORDS[recipe] - 1))])
         model = build(load_recipe(recipe, variant), words, Empty(), calibrate=False)
         assert 0.95 * most < model.parameter_count() <= most
 
-    def test_the_best_recipe_has_both_models_with_the_same_prefix_network(self) -> None:
-        groc, tied = (load_recipe("penn-best", variant) for variant in ("groc", "tied"))
+    @pytest.mark.parametrize("recipe", ["penn-best", "wikitext2-best"])
+    def test_a_best_recipe_has_both_models_with_the_same_prefix_network(self, recipe: str) -> None:
+        groc, tied = (load_recipe(recipe, variant) for variant in ("groc", "tied"))
         assert groc.prefix == tied.prefix
         assert groc.training == tied.training
         assert (groc.output.kind, tied.output.kind) == ("groc", "tied")
-        assert "penn-best" in recipe_names()
+        assert set(variant_names(recipe)) == {"groc", "tied"}

@@ -167,6 +167,105 @@ def test_a_run_without_a_test_figure_says_so(tmp_path: Path, recorder: Recorder)
     assert "not evaluated" in TABLES["main"].markdown([row])
 
 
+def test_a_test_figure_says_of_how_many_runs_it_is(tmp_path: Path, recorder: Recorder) -> None:
+    for seed, test in enumerate((88.0, 90.0, None), 1):
+        recorder("penn/tied", 90.0, test, seed)
+    row = row_of("main", tmp_path, dataset="penn", model="tied")
+    assert (row["runs"], row["test"], row["test_runs"]) == (3, 89.0, 2)
+    printed = TABLES["main"].markdown([row])
+    assert "89.0 ± 1.4 (2 of 3)" in printed
+    assert "90.0 ± 0.0 |" in printed  # dev is that of all
+
+
+def test_of_two_records_of_a_run_the_later_is_taken_and_a_tie_is_said(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def dated(path: Path, day: int) -> Path:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "date": f"2026-01-0{day}"}))
+        return path
+
+    def taken() -> float:
+        results = Results(tmp_path / "results")
+        rows = [row for name in ("main", "size", "main") for row in TABLES[name].rows(results)]
+        return float(next(row["test"] for row in rows if row["model"] == "tied"))
+
+    first, second, third = (dated(recorder("penn/tied", 90.0 + n, 80.0 + n), day) for n, day in enumerate((3, 2, 1)))
+    assert (taken(), capsys.readouterr().err) == (80.0, "")
+    dated(second, 3)
+    assert taken() == 81.0
+    (said,) = capsys.readouterr().err.splitlines()
+    assert str(first) in said
+    assert said.endswith(f"{second} is taken.")
+    assert str(third) not in said
+    second.write_text(first.read_text())
+    assert (taken(), capsys.readouterr().err) == (80.0, "")  # a copy
+
+
+def test_a_tie_is_said_where_it_could_decide(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder("penn/tied", 80.0, 79.0)
+    recorder("penn/tied", 95.0, training__rate=0.5)
+    recorder("penn/tied", 90.0, training__rate=0.5)
+    Results(tmp_path / "results")
+    assert capsys.readouterr().err == ""  # both are far behind
+    hidden = recorder("penn/tied", 70.0, training__rate=0.25)
+    recorder("penn/tied", 90.0, training__rate=0.25)
+    Results(tmp_path / "results")
+    assert str(hidden) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "counts"),
+    [
+        ("penn/groc", 10_000_000, True),  # of 9 million
+        ("penn/groc", 10_100_000, False),
+        ("penn/groc-no-out", 10_100_000, False),
+        ("penn/convolutional", 14_200_000, True),  # of 13 million
+        ("penn/deep-residual", 11_100_000, False),
+        ("wikitext2/lookup", 25_200_000, True),  # of 23 million
+        ("wikitext2/groc", 15_000_000, False),
+        ("penn-best/groc", 23_900_000, True),
+        ("penn-best/groc", 24_100_000, False),
+    ],
+)
+def test_what_is_larger_than_the_papers_model_is_not_counted(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str], name: str, parameters: int, counts: bool
+) -> None:
+    path = recorder(name, 60.0, 50.0, extra={"parameters": parameters})
+    results = Results(tmp_path / "results")
+    found = [row for table in ("main", "ablations", "size", "main") for row in TABLES[table].rows(results)]
+    assert any(row["runs"] for row in found) == counts
+    said = capsys.readouterr().err.splitlines()
+    assert [str(path) in line for line in said] == ([] if counts else [True])
+
+
+def test_another_corpus_of_the_same_name_is_not_counted(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def trained(seed: int, steps: int) -> Path:
+        settings = {"training__batch": 40, "training__unroll": 35}
+        return recorder("penn/tied", 60.0, 50.0, seed, extra={"steps": steps, "epochs": 10}, **settings)
+
+    trained(1, 6640)
+    trained(2, 6820)  # with random unrolls
+    tiny = trained(3, 100)
+    assert row_of("main", tmp_path, dataset="penn", model="tied")["seeds"] == [1, 2, 3]  # nothing to compare it with
+    data = {"kind": "data", "name": "data/penn", "figures": {"vocabulary": 10_000, "tokens": 929_589}}
+    (tmp_path / "results" / "data-penn.json").write_text(json.dumps(data))
+    assert capsys.readouterr().err == ""
+    assert row_of("main", tmp_path, dataset="penn", model="tied")["seeds"] == [1, 2]
+    (said,) = capsys.readouterr().err.splitlines()
+    assert str(tiny) in said
+    assert "14,000" in said
+
+
+def test_every_run_of_the_repository_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    results = Results(DOCS.parent / "results")
+    assert results.counted == results.runs
+    assert capsys.readouterr().err == ""
+
+
 def test_settings_are_chosen_on_dev_and_never_mixed(tmp_path: Path, recorder: Recorder) -> None:
     recorder("penn/tied", 90.0, 60.0, 1)
     recorder("penn/tied", 80.0, 85.0, 1, training__rate=0.002)
@@ -355,7 +454,7 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["mian"], "main"),
         (["main", "--run"], "--corpus-root"),
         (["--run"], "which table"),
-        (["size", "--figure", "x.png"], "frequency"),
+        (["ablations", "--figure", "x.png"], "frequency"),
         (["main", "training.rate=1"], "--run"),
         (["main", "--seeds", "3"], "--run"),
         (["main", "--run", "--seeds", "0"], "1 or more"),
@@ -377,6 +476,33 @@ def test_a_broken_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "torn.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *((key, ...) for key in ("name", "date", "device", "config.corpus", "figures.parameters")),
+        ("device", None),
+        ("figures.parameters", "many"),
+        *(("figures.valid_perplexity", value) for value in (None, math.nan, math.inf, -1.0, 0, "80")),
+    ],
+)
+def test_a_run_without_what_tables_need_is_named(
+    key: str, value: Any, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorder("penn/tied", 90.0, 88.0)
+    record = json.loads(path.read_text())
+    part, _, name = key.rpartition(".")
+    where = record[part] if part else record
+    where[name] = value
+    if value is ...:
+        del where[name]
+    path.write_text(json.dumps(record))
+    assert main(["paper", "main", "--results", str(path.parent)]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert str(path) in said
+    assert f"lacks {key}" in said
+    assert "mend it or take it away" in said
+
+
 def test_all_tables_are_listed_with_what_was_run(
     tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -385,7 +511,7 @@ def test_all_tables_are_listed_with_what_was_run(
     listed = {row["table"]: row for row in json.loads(capsys.readouterr().out)["tables"]}
     assert list(listed) == list(TABLES)
     assert (listed["main"]["cells"], listed["main"]["run"]) == (14, 1)
-    assert listed["size"]["cells"] == 6
+    assert listed["size"]["cells"] == 10
     assert main(["paper", "--results", str(tmp_path / "nowhere")]) == 0
     assert "nowhere" in capsys.readouterr().err
 
@@ -455,6 +581,16 @@ def test_what_is_missing_is_trained_once(
     assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
     assert "epoch" not in capsys.readouterr().err
     assert record.read_text() == text
+
+
+def test_dynamic_evaluation_is_run_too(tmp_path: Path, corpora: Path) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    model = "tied, best recipe, dynamic evaluation"
+    chosen = ["--dataset", "penn", "--model", model]
+    assert main(["paper", "size", "--run", *chosen, *folders, *small({"training.epochs": 1})]) == 0
+    learning, alone = (row_of("size", tmp_path, dataset="penn", model=name) for name in (model, "tied, best recipe"))
+    assert learning["runs"] == alone["runs"] == 1
+    assert learning["test"] not in (None, alone["test"])
 
 
 def test_coverage_at_inference_is_that_of_a_model_without_entries(

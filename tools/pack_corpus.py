@@ -2,7 +2,9 @@
 
     python tools/pack_corpus.py RECIPE CORPUS --out FOLDER
 
-On that machine: groc train RECIPE --corpus FOLDER/NAME forms.lexicon=FOLDER/NAME.jsonl
+On that machine: groc train RECIPE --corpus FOLDER/NAME forms.lexicon=FOLDER/NAME/wordnet.jsonl
+
+Records take a file of that name for WordNet.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ def main() -> None:
     (options.out / name).mkdir(exist_ok=True)
     for path in options.corpus.glob("*.txt*"):
         shutil.copyfile(path, options.out / name / path.name)
-    lexicon = options.out / f"{name}.jsonl"
+    lexicon = options.out / name / "wordnet.jsonl"
     entries = used_entries(model)
     assert entries is not None, "GroC composes its words"
     entries.write(lexicon)
-    print(f"{options.out / name} and {lexicon}: {len(words):,} words")
+    print(f"{options.out / name} with {lexicon.name}: {len(words):,} words")
 
 
 if __name__ == "__main__":

@@ -122,7 +122,9 @@ def _train(parser: argparse.ArgumentParser) -> None:
                 print("Stopped before training began; nothing was written.", file=sys.stderr)
             raise
 
-    parser.add_argument("recipe", metavar="RECIPE", help="tiny, penn, penn-best, wikitext2, news, or a .toml file")
+    parser.add_argument(
+        "recipe", metavar="RECIPE", help="tiny, penn, penn-best, wikitext2, wikitext2-best, news, or a .toml file"
+    )
     parser.add_argument("--variant", metavar="NAME", help="a variant of the recipe, such as tied; see groc info RECIPE")
     parser.add_argument("--corpus", metavar="DIR", help="a folder with train, valid and test (.txt, .txt.gz, .txt.xz)")
     parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/RECIPE-VARIANT)")

@@ -69,9 +69,17 @@ def _curves(picture: Any, results: Results) -> None:
         axes.set_title(f"{dataset}: learning curves")
 
 
+def _curves_of_size(picture: Any, results: Results) -> None:
+    """Valid perplexity by epoch of GroC and tied on penn, of the published size and of the best recipe."""
+    for axes, (behind, title) in zip(picture.subplots(1, 2), (("", "10M"), ("-best", "24M")), strict=True):
+        runs = {model: results.of(Job("penn", model, set=behind)) for model in ("tied", "groc")}
+        _plot_curves(axes, {model: found[0] for model, found in runs.items() if found})
+        axes.set_title(f"penn, {title} parameters: learning curves")
+
+
 def _plot_curves(axes: Any, runs: Mapping[str, Run]) -> None:
-    """Perplexity of the valid text, and dotted that of the training text (with dropout)."""
-    axes.set(xlabel="epoch (dotted: training text)", ylabel="perplexity", yscale="log")
+    """Perplexity of the valid text, read in several streams, and dotted that of the training text (with dropout)."""
+    axes.set(xlabel="epoch (valid text in streams; dotted: training text)", ylabel="perplexity", yscale="log")
     for name, run in runs.items():
         epochs = [row["epoch"] for row in run.curve]
         valid = [row["valid_perplexity"] for row in run.curve]
@@ -157,6 +165,7 @@ def _heat_maps(picture: Any, results: Results) -> None:
 FIGURES = {
     "main": _curves,
     "frequency": _frequency,
+    "size": _curves_of_size,
     "caches": _heat_maps,
     "cross-domain": _domains,
     "fine-tuning": _fine_tuning,

@@ -11,7 +11,9 @@ from pathlib import Path
 import torch
 
 from groc import checkpoint
+from groc.adaptation.dynamic import Dynamic
 from groc.building import build_lexicon
+from groc.commands.evaluate import evaluate as evaluate_run
 from groc.commands.train import run as train
 from groc.compute import Group, choose
 from groc.config import Compute, Config
@@ -42,6 +44,11 @@ def run_missing(
         for cell in cells:
             record_data(cell.keys["dataset"], corpora, results)
         return
+    if table.name == "speed":
+        print(
+            "Perplexities are filled here; seconds come from groc bench --size ... --out results/NAME.json.",
+            file=sys.stderr,
+        )
     known = {f"{recipe}/{variant}" for recipe in recipe_names() for variant in variant_names(recipe)}
     jobs = [(cell, cell.job) for cell in cells if cell.job]
     for name in sorted({f"{job.recipe}/{job.variant}" for _, job in jobs} - known):
@@ -82,14 +89,19 @@ def _find(results: Results, job: Job, config: Config) -> Run | None:
 
 
 def evaluate(folder: Path, corpus: Path, helped: tuple[str, ...] = ()) -> None:
-    """Add the strict figures on the test text to the run's record; `coverage 0.2` forgets 80% of the lexicon."""
+    """Add the strict figures on the test text to the run's record. `coverage 0.2` forgets 80% of the lexicon; `dynamic`
+    goes on learning, with the usual rate and steps matched to gradients on the training text."""
+    if helped == ("dynamic",):
+        device = checkpoint.load(folder).config.compute.device
+        evaluate_run(
+            str(folder), str(corpus), None, "union", None, device, record=True, as_json=False,
+            dynamic=Dynamic(), gradients=str(corpus),
+        )  # fmt: skip
+        return
     loaded = checkpoint.load(folder)
     model, text = loaded.model.to(choose(loaded.config.compute).device), Corpus(corpus).text("test")
     share = 1.0
     for extra in helped:
-        if not extra.startswith("coverage "):
-            print(f"{folder}: evaluate it with {extra} by groc eval --record.", file=sys.stderr)
-            return
         share = float(extra.removeprefix("coverage "))
         model.compiler = replace(model.compiler, lexicon=Coverage(model.compiler.lexicon, share))
     model.set_vocabulary(model.trained.union(text.types))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from groc.building import USES_CHARACTERS, USES_LEXICON, USES_NETWORK
 from groc.config import Config, flatten, of_this_version
 from groc.errors import GrocError
-from groc.paper.published import MODELS
+from groc.paper.published import MAIN, MODELS
 from groc.results import extras
 
 RECIPES = {"penn": "penn", "wikitext-2": "wikitext2"}
@@ -30,16 +31,23 @@ VARIED: Mapping[str, Any] = {"forms.coverage": 1.0, "forms.without": (), "traini
 """Settings that tables vary, and what they are in all other cells."""
 NOT_SETTINGS = ("name", "corpus", "compute.", "training.seed", "training.save_minutes")
 """What may differ between runs that repeat each other."""
+PACKED = ("penn.jsonl", "wikitext2.jsonl", "wordnet.jsonl")
+"""What records call WordNet where a run had it from a file that `tools/pack_corpus.py` made."""
 TIMED = frozenset((*MODELS, "groc, frozen"))
 """What the table of speed takes from `groc bench`."""
 AS_GOOD = 1.01
 """Dev perplexities within 1% are alike: of such settings, those with more seeds are taken."""
+LARGEST_BEST = 24_000_000
+"""Parameters of a `-best` recipe at most."""
+TEXTS, NUMBERS = ("name", "date", "device", "config.corpus"), ("figures.parameters", "figures.valid_perplexity")
+"""What tables need of every run."""
 
 
 class Run:
     """The record of one training run."""
 
-    def __init__(self, record: dict[str, Any]) -> None:
+    def __init__(self, record: dict[str, Any], path: Path | None = None) -> None:
+        self.path = path
         given = {key: tuple(v) if isinstance(v, list) else v for key, v in flatten(record["config"]).items()}
         current, gone = of_this_version(given)
         self.settings = {**Config().flat(), **current, **gone}
@@ -55,6 +63,12 @@ class Run:
         self.recipe, _, variant = record["name"].partition(" on ")[0].partition("/")
         variant = variant or self.settings["output.kind"]
         self.variant = SAME.get(f"{self.recipe}/{variant}", variant)
+        self.repeated = identity(self.settings), self.seed
+        """The same for two records of what is, but for the machine, one run."""
+
+    def agrees(self, other: Run) -> bool:
+        """Whether tables would show the same of both."""
+        return all(self.record.get(part) == other.record.get(part) for part in ("figures", "evaluations"))
 
     def evaluations(self) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
         """Of each evaluation the text, what the model was helped or hindered with, and the figures."""
@@ -113,16 +127,20 @@ def identity(settings: Mapping[str, Any]) -> str:
     """The same for two runs that differ in seed and machine alone. Settings at their defaults do not count, so that new
     ones change no name, nor do those that this kind of model makes no use of."""
     usual = {**Config().flat(), "forms.lexicon": None}
-    without = (*NOT_SETTINGS, *_unused(settings["output.kind"]))
-    settings = {**settings, "forms.lexicon": Path(settings["forms.lexicon"]).name}
+    without = (*NOT_SETTINGS, *unused(settings))
+    lexicon = Path(settings["forms.lexicon"]).name
+    settings = {**settings, "forms.lexicon": "wordnet" if lexicon in PACKED else lexicon}
     kept = {key: v for key, v in settings.items() if not key.startswith(without) and v != usual.get(key)}
     return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()[:8]
 
 
-def _unused(kind: str) -> Iterator[str]:
-    """How settings begin that an output embedding makes no use of."""
+def unused(settings: Mapping[str, Any]) -> Iterator[str]:
+    """How settings begin that a model makes no use of."""
+    kind = settings["output.kind"]
     if kind not in USES_CHARACTERS:
         yield "surface."
+    elif settings["surface.kind"] == "cnn":
+        yield from (f"surface.{name}" for name in ("buckets", "rank", "shortest_", "longest_", "hashes", "familiar"))
     if kind not in USES_LEXICON:
         yield "forms."
     if kind not in USES_NETWORK:
@@ -140,7 +158,8 @@ def best(runs: Iterable[Run]) -> list[Run]:
     those with most seeds. The test text has no say."""
     by_settings: defaultdict[str, dict[int, Run]] = defaultdict(dict)
     for run in runs:
-        by_settings[identity(run.settings)][run.seed] = run  # a later run with the same seed replaces an earlier one
+        settings, seed = run.repeated
+        by_settings[settings][seed] = run  # a later run with the same seed replaces an earlier one
     means = {key: statistics.mean(run.dev for run in group.values()) for key, group in by_settings.items()}
     as_good = [key for key, mean in means.items() if mean <= AS_GOOD * min(means.values())]
     chosen = min(as_good, key=lambda key: (-len(by_settings[key]), means[key]), default="")
@@ -151,18 +170,44 @@ class Results:
     """All records of a folder: runs, measured corpora, searches, benches. What else lies there is passed over."""
 
     def __init__(self, folder: Path) -> None:
-        records = [_read(path) for path in sorted(folder.rglob("*.json"))]
-        self.runs = sorted((Run(record) for record in records if _is_run(record)), key=lambda run: run.record["date"])
+        found = {path: _read(path) for path in sorted(folder.rglob("*.json"))}
+        records = list(found.values())
+        runs = [Run(_checked(record, path), path) for path, record in found.items() if _is_run(record)]
+        self.runs = sorted(runs, key=lambda run: run.record["date"])
         self.data = {record["name"]: record["figures"] for record in records if record.get("kind") == "data"}
         self.searches = [record for record in records if record.get("kind") == "search"]
         self.benches = [record for record in records if isinstance(record.get("sizes"), dict)]
         if not (self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
             print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
+        misfits = {run: why for run in self.runs if (why := self._misfit(run))}
+        for run, why in misfits.items():
+            print(f"{run.path} {why}: it is not counted.", file=sys.stderr)
+        self.counted = [run for run in self.runs if run not in misfits]
+        """Those that may fill cells."""
+        _say_which_is_taken(self.counted)
 
     def of(self, job: Job) -> list[Run]:
-        """The runs of a cell."""
-        return best(run for run in self.runs if job.wants(run))
+        """The runs of a cell; none that is larger than the models there, or of another corpus with the same name."""
+        return best(run for run in self.counted if job.wants(run))
+
+    def _misfit(self, run: Run) -> str:
+        """Why a run does not belong into the cells of its recipe; empty if it does. Corpora are compared where one was
+        measured, by how much an epoch reads: the last step reads less, and random unrolls make for some steps more."""
+        base = RECIPES.get(run.dataset)
+        if run.adapted or run.recipe not in (base, f"{base}-best"):
+            return ""
+        parameters, largest = run.figures["parameters"], _largest(run)
+        if parameters > largest:
+            return f"has {parameters / 1e6:.2f}M parameters, more than {largest / 1e6:.2f}M"
+        tokens = self.data.get(f"data/{run.dataset}", {}).get("tokens")
+        steps, epochs = run.figures.get("steps"), run.figures.get("epochs")
+        if tokens and steps and epochs:
+            step = run.settings["training.batch"] * run.settings["training.unroll"]
+            read = step * steps / epochs
+            if abs(read - tokens) > 0.1 * tokens + step:
+                return f"read some {read:,.0f} tokens an epoch, but data/{run.dataset} has {tokens:,}"
+        return ""
 
     def timings(self, dataset: str) -> tuple[dict[str, float], str]:
         """Milliseconds a step by model, and the device: of the benches of a corpus's size, with no settings of their
@@ -187,4 +232,50 @@ def _read(path: Path) -> dict[str, Any]:
 def _is_run(record: dict[str, Any]) -> bool:
     """Benchmarks, demos and runs that were given up are none."""
     figures, config = record.get("figures"), record.get("config")
-    return isinstance(figures, dict) and "valid_perplexity" in figures and isinstance(config, dict) and "date" in record
+    return isinstance(figures, dict) and "valid_perplexity" in figures and isinstance(config, dict)
+
+
+def _checked(record: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The record of a run, which has what tables need."""
+    facts = flatten(record)
+    lacks = [name for name in TEXTS if not isinstance(facts.get(name), str)]
+    for name in NUMBERS:
+        value = facts.get(name)
+        if not (isinstance(value, int | float) and 0 < value < math.inf):
+            lacks.append(f"{name} (a finite number above 0)")
+    if lacks:
+        raise GrocError(f"{path} is the record of a run but lacks {', '.join(lacks)}: mend it or take it away.")
+    return record
+
+
+def _largest(run: Run) -> float:
+    """Parameters of a run with a recipe of the tables at most. Those of the paper are rounded to millions, so that with
+    a recipe of published size 10% or a million more counts as the same."""
+    model = next((model for model in MODELS if run.variant.startswith(model)), None)
+    if run.recipe.endswith("-best"):
+        return LARGEST_BEST
+    if model is None:
+        return math.inf  # no table has it
+    published = 1e6 * MAIN[run.dataset][model][0]
+    return max(1.1 * published, published + 1e6)
+
+
+def _say_which_is_taken(runs: Sequence[Run]) -> None:
+    """A later record replaces an earlier one of the same run. Of two of one day that differ the names of their files
+    decide, which is said, unless neither could stand in a table."""
+    rivals: defaultdict[tuple[Any, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        varied = [run.settings[key] for key in VARIED]
+        rivals[run.dataset, run.recipe, run.variant, run.adapted, run.repeatable, *varied].append(run)
+    for group in rivals.values():
+        chosen = best(group)
+        to_beat = statistics.mean(run.dev for run in chosen)
+        last = {run.repeated: run for run in group}
+        for run in group:
+            taken = last[run.repeated]
+            matters = taken in chosen or run.dev < to_beat
+            if matters and run.record["date"] == taken.record["date"] and not run.agrees(taken):
+                print(
+                    f"{run.path} and {taken.path} have the same settings, seed and date: {taken.path} is taken.",
+                    file=sys.stderr,
+                )

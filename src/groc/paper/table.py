@@ -73,12 +73,13 @@ class Table:
 
 
 def measured(results: Results, cell: Cell) -> Row:
-    """Dev and test perplexity, size, and of how many runs."""
+    """Dev and test perplexity, size, and of how many runs; not all need have been evaluated on the test text."""
     runs = results.of(cell.job) if cell.job else []
     if cell.extras:  # only runs that were evaluated so count
         runs = [run for run in runs if run.test(cell.extras)]
-    tests = [figures for run in runs if (figures := run.test(cell.extras))]
+    tests = [figures for run in runs if (figures := run.test(cell.extras)) and figures.get("perplexity") is not None]
     row = {**mean("dev", [run.dev for run in runs]), **mean("test", [figures["perplexity"] for figures in tests])}
+    row["test_runs"] = len(tests)
     read_on = sorted({figures["device"] for figures in tests if "device" in figures})  # if not where it was trained
     return {**row, **origin(runs), **({"device": f"read on: {'; '.join(read_on)}"} if read_on else {})}
 
@@ -100,12 +101,14 @@ def mean(name: str, values: Iterable[float | None]) -> Row:
 
 
 def ours(row: Row, name: str) -> str:
-    """Our figure as a person reads it, or why there is none."""
+    """Our figure as a person reads it, with of how many runs it is if not of all, or why there is none."""
     if row["runs"] is None:
         return ""
     if row[name] is None:
         return "not evaluated" if row["runs"] else NOT_RUN
-    return shown(row[name], name, row.get(f"{name}_spread"))
+    known = row.get(f"{name}_runs", row["runs"])
+    part = f" ({known} of {row['runs']})" if known < row["runs"] else ""
+    return shown(row[name], name, row.get(f"{name}_spread")) + part
 
 
 def shown(value: Any, name: str, spread: float | None = None) -> str:

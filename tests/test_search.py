@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from groc.checkpoint import METRICS, STATE
 from groc.cli import main
 from groc.commands.search import published
 from groc.errors import GrocError
-from groc.paper import Results
+from groc.paper import TABLES, Results
 from groc.proposals import Outcome, Range, Space, ask_optuna, grid, parse_space
 from groc.search import FEWEST, RECORD, Search, Trial
 
@@ -70,6 +72,11 @@ def test_a_range_that_is_none_is_refused(wrong: str) -> None:
         parse_space([wrong])
 
 
+def test_a_setting_is_given_once() -> None:
+    with pytest.raises(GrocError, match=r"training\.rate is given twice"):
+        parse_space(["training.rate=1e-3,2e-3", "training.rate=3e-3"])
+
+
 def test_a_grid_has_every_combination_once() -> None:
     combinations = grid({"a": ["1", "2"], "b": ["x", "y", "z"]})
     assert combinations[:2] == [{"a": "1", "b": "x"}, {"a": "1", "b": "y"}]
@@ -88,8 +95,8 @@ def test_optuna_proposes_the_same_after_the_same_trials() -> None:
     pytest.importorskip("optuna")
     outcomes: list[Outcome] = []
     for number in range(12):
-        changes = ask_optuna(TWO, outcomes, number)
-        assert changes == ask_optuna(TWO, outcomes, number)
+        changes = ask_optuna(TWO, outcomes, number - 5)  # any number is a seed
+        assert changes == ask_optuna(TWO, outcomes, number - 5)
         assert 1e-3 <= changes["training.rate"] <= 1e-1
         assert float(f"{changes['training.rate']:.4g}") == changes["training.rate"]
         value = None if number in (3, 4) else abs(changes["training.rate"] - 0.01)
@@ -207,6 +214,46 @@ def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_
     assert search.best is search.trials[1]
 
 
+def test_a_trial_that_cannot_go_on_here_is_not_given_up(untested: Path, tmp_path: Path) -> None:
+    cut = made(untested, tmp_path / "out", epochs=3)
+    with pytest.raises(KeyboardInterrupt):
+        Killed(cut.config, cut.space, cut.folder, cut.budget).run()
+    elsewhere = made(untested, tmp_path / "out", epochs=3)
+    config = tmp_path / "out" / "trial-001" / "config.json"
+    whole = config.read_text()
+    config.write_text(whole.replace('"hidden": 12', '"hidden": 13'))  # as another version might have written it
+    with pytest.raises(GrocError, match="hidden"):
+        elsewhere.run()
+    config.write_text(whole)
+    again = made(untested, tmp_path / "out", epochs=3)
+    assert again.trials[1].state == "running"
+    assert (tmp_path / "out" / "trial-001" / STATE).is_file()
+    again.run()
+    assert [trial.state for trial in again.trials] == ["done", "done"]
+
+
+def test_the_record_alone_is_enough_to_go_on_from(untested: Path, tmp_path: Path) -> None:
+    space: Space = {"training.rate": ["0.02", "0.03", "0.04", "0.05", "0.01"]}
+    there, here = made(untested, tmp_path / "there", space), tmp_path / "here"
+    there.trials = [Trial(n, {"training.rate": space["training.rate"][n]}, "done", 9.0) for n in range(FEWEST)]  # type: ignore[index]
+    there.save()
+    here.mkdir()
+    shutil.copy(there.folder / RECORD, here)
+    search = made(untested, here, space)
+    search.run()
+    assert [trial.state for trial in search.trials] == ["done"] * 5
+
+
+def test_optuna_begins_with_the_settings_as_they_stand(untested: Path, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    space: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0", "0.10"]}
+    search = made(untested, tmp_path / "out", space, 1, method="tpe", epochs=1)
+    search.run()
+    assert search.trials[0].changes == {"training.rate": 0.01, "output.dropout": "0.10"}
+    for key, elsewhere in {"training.rate": Range(0.02, 0.1, False), "output.dropout": ["0", "0.2"]}.items():
+        assert made(untested, tmp_path / key, {**space, key: elsewhere}, 1, method="tpe")._own() is None
+
+
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
@@ -214,6 +261,15 @@ def test_mistakes_are_known_before_anything_is_trained(untested: Path, tmp_path:
     out = tmp_path / "out"
     with pytest.raises(GrocError, match="--trials 2"):
         made(untested, out, budget=1)
+    for budget in (0, -3):
+        with pytest.raises(GrocError, match=f"1 or more, not {budget}"):
+            made(untested, out, TWO, budget, method="tpe")
+    with pytest.raises(GrocError, match=r"training\.rate has the same value twice"):
+        made(untested, out, {"training.rate": ["0.01", "1e-2"]})
+    with pytest.raises(GrocError, match=r"prefix\.hidden=ten is not possible"):
+        made(untested, out, {"prefix.hidden": ["12", "ten"]})
+    with pytest.raises(GrocError, match="Did you mean"):
+        made(untested, out, {"trainin.rate": ["1", "2"]})
     with pytest.raises(GrocError, match="nothing to search"):
         made(untested, out, {})
     with pytest.raises(GrocError, match="--method tpe"):
@@ -234,15 +290,26 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         made(untested, tmp_path / "out", epochs=3)
     with pytest.raises(GrocError, match="holds no search"):
         made(untested, untested)
+    with open(untested / "train.txt", "a", encoding="utf-8") as text:
+        text.write("a dog\n")
+    with pytest.raises(GrocError, match="another corpus"):
+        made(untested, tmp_path / "out")
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+def small_search(corpus: Path, out: Path, *more: str) -> list[str]:
+    searched = {one.partition("=")[0] for one in more}
+    left_out = {"name", "output.kind", "training.rate", "output.dropout", *searched}
+    settings = as_pairs({key: value for key, value in tiny_settings().items() if key not in left_out})
+    return ["search", "penn", "--corpus", str(corpus), "--out", str(out), *settings, *more]
 
 
 def test_the_command_shows_trials_and_goes_on(
     untested: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    left_out = ("name", "output.kind", "training.rate", "output.dropout")
-    settings = as_pairs({key: value for key, value in tiny_settings().items() if key not in left_out})
-    command = ["search", "penn", "--variant", "tied", "--corpus", str(untested), "--out", str(tmp_path / "out")]
-    command += [*settings, "output.dropout=0.0,0.3"]
+    command = small_search(untested, tmp_path / "out", "--variant", "tied", "output.dropout=0.0,0.3")
     assert main([*command, "--trials", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [trial["state"] for trial in found["trials"]] == ["done", "done"]
@@ -252,3 +319,94 @@ def test_the_command_shows_trials_and_goes_on(
     shown, errors = capsys.readouterr()
     assert f"output.dropout={found['trials'][found['best']]['changes']['output.dropout']}" in shown
     assert "epoch" not in errors  # nothing was trained again
+
+
+def test_a_time_limit_stops_it_between_trainings_too(
+    untested: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = small_search(untested, tmp_path / "out", "output.dropout=0.0,0.3")
+
+    def stopped(_: Search, trial: Trial) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        trial.state = "failed"
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # lest the tests be stopped, if the search is not
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Search, "_try", stopped)
+            assert main(command) == 130
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "Go on with the same command" in capsys.readouterr().err
+    assert main(command) == 0
+
+
+def test_a_search_in_which_every_trial_fails_is_a_failure(
+    untested: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*small_search(untested, tmp_path / "out", "training.rate=1e37,1e38"), "--json"]) == 1
+    shown, errors = capsys.readouterr()
+    assert json.loads(shown)["best"] is None
+    assert "trial-001 failed: Training diverged" in errors
+    assert "No trial came to its end" in errors
+
+
+def test_a_setting_that_is_given_is_not_searched_over_the_papers_range(
+    untested: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("output.dropout=0.3", "output.depth=0,1")
+    assert main([*small_search(untested, tmp_path / "out", *given), "--paper-ranges", "--trials", "1"]) == 1
+    assert "6 combinations" in capsys.readouterr().err  # two depths, three activations
+
+
+# --- what tables make of it ---------------------------------------------------------------------------------------
+
+
+def trials_by_model(folder: Path) -> dict[str, int]:
+    rows = TABLES["hyper-parameters"].rows(Results(folder))
+    return {row["model"]: row["trials"] for row in rows if row["dataset"] == "penn"}
+
+
+def test_a_record_says_what_was_spent_on_which_corpus(untested: Path, tmp_path: Path) -> None:
+    penn = untested.rename(tmp_path / "penn")
+    results, out = tmp_path / "results", tmp_path / "out"
+    results.mkdir()
+    assert main([*small_search(penn, out, "output.dropout=0.0,0.3"), "--trials", "9"]) == 0  # GroC, by default
+    record = json.loads((out / RECORD).read_text())
+    assert record["budget"] == {"trials": 2, "epochs": 2}
+    assert record["corpus"]["name"] == "penn"
+    assert record["device"] == "CPU, float32"
+    shutil.copy(out / RECORD, results / "groc.json")
+    assert trials_by_model(results)["groc"] == 2
+
+    data = {"kind": "data", "name": "data/penn", "figures": {"tokens": record["corpus"]["tokens"]}}
+    (results / "data.json").write_text(json.dumps(data))
+    assert trials_by_model(results)["groc"] == 2
+    data["figures"] = {"tokens": 929_589}
+    (results / "data.json").write_text(json.dumps(data))
+    assert trials_by_model(results)["groc"] == 0  # another corpus of that name
+
+    del record["corpus"]  # as in older records
+    (results / "groc.json").write_text(json.dumps(record))
+    assert trials_by_model(results)["groc"] == 2
+    record["fixed"]["corpus"] = "tiny"
+    (results / "groc.json").write_text(json.dumps(record))
+    assert trials_by_model(results)["groc"] == 0
+
+
+@pytest.mark.parametrize(
+    ("tied", "differ"), [((2, 20), ""), ((3, 20), "tied 3 trials of 20 epochs"), ((2, 9), "tied 2 trials of 9 epochs")]
+)
+def test_it_is_said_where_models_had_other_budgets(
+    tied: tuple[int, int], differ: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in TABLES["hyper-parameters"].cells:
+        name = model.keys["model"]
+        trials, epochs = tied if name == "tied" else (2, 20)
+        search = {"kind": "search", "name": f"penn/{name}", "trials": [{}] * trials, "budget": {"epochs": epochs}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(search))
+    assert main(["paper", "hyper-parameters", "--results", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert differ in said
+    assert said.count("budgets differ") == bool(differ)

@@ -39,8 +39,12 @@ def parse_space(assignments: Sequence[str]) -> tuple[list[str], Space]:
     of a setting that is a list itself are separated by colons: `output.cutoffs=2000,7000:1000,5000`."""
     fixed: list[str] = []
     space: Space = {}
+    keys: set[str] = set()
     for assignment in assignments:
         key, _, value = assignment.partition("=")
+        if key in keys:
+            raise GrocError(f"{key} is given twice: give it once, with all its values.")
+        keys.add(key)
         kind: Any = known_keys().get(key, str)
         values = value.split("," if kind in (int, float, str, bool) else ":")
         if ".." in value and kind in (int, float):
@@ -99,7 +103,7 @@ def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int) -> Changes:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     distributions = {key: distribution(values) for key, values in space.items()}
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
     for outcome in outcomes:
         unfinished = TrialState.PRUNED if outcome.curve else TrialState.FAIL
         study.add_trial(

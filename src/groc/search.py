@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,11 +20,12 @@ from groc import checkpoint
 from groc.commands.train import run as train
 from groc.compute import Group, choose
 from groc.config import Config
+from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.files import write_text
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, grid
 from groc.report import to_json
-from groc.results import RESULT, write_result
+from groc.results import RESULT, circumstances, write_result
 from groc.training import Interrupted
 
 RECORD = "search.json"
@@ -64,6 +66,8 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise GrocError(f"--trials is how many settings are tried, 1 or more, not {self.budget}.")
         if not self.space:
             raise GrocError("There is nothing to search: give lists or ranges, training.rate=1e-3,2e-3 or 1e-4..1e-2.")
         if self.method == "grid" and (size := len(grid(self.space))) > self.budget:
@@ -72,20 +76,32 @@ class Search:
                 f"give --trials {size}, shorter lists, or --method tpe."
             )
         for key, values in self.space.items():  # what is not possible is better known now than at night
-            for value in (values.low, values.high) if isinstance(values, Range) else values:
-                self.config.replace({key: value})
+            ends = [values.low, values.high] if isinstance(values, Range) else values
+            if len({self.config.replace({key: value}) for value in ends}) < len(ends):
+                raise GrocError(f"{key} has the same value twice: a trial of it would be wasted, so give each once.")
+        self.tokens = len(Corpus(self.config.corpus).text("train"))
+        """Of the training text: two corpora may have the same name."""
         self._restore()
 
     def run(self) -> None:
         """Go on until the budget is spent."""
         while True:
             if not self.trials or self.trials[-1].state != "running":
-                if len(self.trials) >= (len(grid(self.space)) if self.method == "grid" else self.budget):
+                if len(self.trials) >= self.size:
                     return
                 self.trials.append(Trial(len(self.trials), self._propose()))
                 self.save()
-            self._try(self.trials[-1])
+            trial = self.trials[-1]
+            chosen = " ".join(f"{key}={value}" for key, value in trial.changes.items())
+            print(f"{self.path(trial)}, {trial.number + 1} of {self.size}: {chosen}", file=sys.stderr)
+            self._try(trial)
             self.save()
+            (self.path(trial) / checkpoint.STATE).unlink(missing_ok=True)  # large, and of no more use
+
+    @property
+    def size(self) -> int:
+        """How many trials there will have been at the end."""
+        return len(grid(self.space)) if self.method == "grid" else self.budget
 
     @property
     def best(self) -> Trial | None:
@@ -98,6 +114,8 @@ class Search:
     def _propose(self) -> Changes:
         if self.method == "grid":
             return grid(self.space)[len(self.trials)]
+        if not self.trials and (own := self._own()):
+            return own
         outcomes = [
             Outcome(
                 trial.changes,
@@ -107,6 +125,20 @@ class Search:
             for trial in self.trials
         ]
         return ask_optuna(self.space, outcomes, 1000 * self.seed + len(self.trials))
+
+    def _own(self) -> Changes | None:
+        """The settings as they stand, where the space has them: what the other trials are to beat."""
+        settings = self.config.flat()
+        own: Changes = {}
+        for key, values in self.space.items():
+            if isinstance(values, Range):
+                same = [settings[key]] if values.low <= settings[key] <= values.high else []
+            else:
+                same = [value for value in values if self.config.replace({key: value}) == self.config]
+            if not same:
+                return None
+            own[key] = same[0]
+        return own
 
     def _try(self, trial: Trial) -> None:
         folder, config = self.path(trial), self.config.replace(trial.changes)
@@ -129,18 +161,19 @@ class Search:
                 "valid_perplexity_in_streams": trial.valid_perplexity,
             }
             write_result(folder / RESULT, config, choose(config.compute), facts, _metrics(folder))
-        except GrocError:
-            if not (folder / checkpoint.STATE).is_file():
-                raise  # nothing was trained: the settings or the corpus are wrong
+        except GrocError as error:
+            if not watch.asked:
+                raise  # nothing was trained: the settings, the corpus or the device are wrong
             trial.state = "failed"
+            print(f"{folder} failed: {error}", file=sys.stderr)
         rows = _metrics(folder)
         trial.epochs, trial.seconds = len(rows), rows[-1]["seconds"] if rows else 0.0
-        (folder / checkpoint.STATE).unlink(missing_ok=True)  # large, and of no more use
 
     def is_hopeless(self, curve: list[float]) -> bool:
         """Whether the best epoch so far is worse than that of half the finished trials after as many epochs."""
         epochs = len(curve)
         curves = [read_curve(self.path(trial)) for trial in self.trials if trial.state == "done"]
+        curves = [other for other in curves if other]  # a record may have come here without the trials' folders
         if len(curves) < FEWEST or epochs < SPARED * self.config.training.epochs:
             return False
         return min(curve) > statistics.median(min(other[:epochs]) for other in curves)
@@ -149,21 +182,25 @@ class Search:
 
     def to_dict(self) -> dict[str, Any]:
         settings = self.config.flat()
-        for key in ("corpus", "forms.lexicon"):  # names, not where files lay on one machine
+        for key in ("corpus", "forms.lexicon", "forms.glossary"):  # names, not where files lay on one machine
             settings[key] = Path(settings[key]).name
+        space = {key: asdict(values) if isinstance(values, Range) else values for key, values in self.space.items()}
         return {
             "kind": "search",
             "name": self.config.name,
+            "corpus": {"name": settings["corpus"], "tokens": self.tokens},
+            "budget": {"trials": self.size, "epochs": space.get("training.epochs", self.config.training.epochs)},
             "method": self.method,
             "prunes": self.prunes,
             "seed": self.seed,
-            "space": {key: asdict(v) if isinstance(v, Range) else v for key, v in self.space.items()},
+            "space": space,
             "fixed": {key: value for key, value in settings.items() if not key.startswith("compute.")},
             "trials": [asdict(trial) for trial in self.trials],
         }
 
     def save(self) -> None:
-        write_text(self.folder / RECORD, to_json(self.to_dict(), indent=1) + "\n")
+        record = {**self.to_dict(), **circumstances(choose(self.config.compute))}
+        write_text(self.folder / RECORD, to_json(record, indent=1) + "\n")
 
     def _restore(self) -> None:
         path = self.folder / RECORD
@@ -177,7 +214,8 @@ class Search:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise GrocError(f"{path} is damaged: restore it from a copy, or choose another --out.") from None
         mine = json.loads(to_json(self.to_dict()))
-        if changed := [key for key, value in mine.items() if key != "trials" and record.get(key) != value]:
+        must_agree = [key for key in mine if key not in ("trials", "budget")]
+        if changed := [key for key in must_agree if record.get(key) != mine[key]]:
             raise GrocError(
                 f"{self.folder} holds a search with another {changed[0]}: go on with the same command "
                 "(only --trials may differ), or choose another --out."
@@ -192,9 +230,12 @@ class Watch(Group):
         super().__init__()
         self.folder, self.is_hopeless = folder, is_hopeless
         self.seen, self.stops = 0, False
+        self.asked = False
+        """Whether a step was made."""
 
     def any(self, flag: bool) -> bool:
         """Asked in each step whether to stop. The curve grows by a line an epoch."""
+        self.asked = True
         metrics = self.folder / checkpoint.METRICS
         size = metrics.stat().st_size if metrics.exists() else 0
         if size != self.seen:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 
 from groc.corpus import Corpus
+from groc.errors import GrocError
 from groc.paper.published import BANDS, RANGES
 from groc.proposals import Range, parse_space
 from groc.recipe import load_recipe
 from groc.report import table, to_json
 from groc.search import Search, Trial
-from groc.training import Interrupted
 
 
 def show_search(
@@ -33,26 +35,40 @@ def show_search(
     fixed, space = parse_space(assignments)
     config = load_recipe(recipe, variant, fixed).replace({"corpus": corpus})
     if paper_ranges:
-        space = {**parse_space(published(config.output.kind, len(Corpus(corpus).vocabulary())))[1], **space}
+        given = [assignment.partition("=")[0] for assignment in assignments]
+        lists = published(config.output.kind, len(Corpus(corpus).vocabulary()))
+        space = {**parse_space([one for one in lists if one.partition("=")[0] not in given])[1], **space}
     if method is None:
         method = "tpe" if any(isinstance(values, Range) for values in space.values()) else "grid"
     search = Search(config, space, Path(out), trials, method, prunes, seed)
     try:
-        search.run()
-    except Interrupted:
+        with _stopped_like_ctrl_c():
+            search.run()
+    except KeyboardInterrupt:
         print(f"Stopped. Go on with the same command; the trials are in {out}.", file=sys.stderr)
         raise
     best = search.best
     if as_json:
         print(to_json({**search.to_dict(), "best": best and best.number}))
-        return
-    print(_table(search))
+    else:
+        print(_table(search))
     if best is None:
-        print("\nNo trial came to its end: give lower rates, or look at the trials' folders.")
+        raise GrocError(f"No trial came to its end: give lower rates, or look at the trials' folders in {out}.")
+    if as_json:
         return
     command = ["groc", "train", recipe, *(["--variant", variant] if variant else []), "--corpus", corpus, *fixed]
     command += [f"{key}={value}" for key, value in best.changes.items()]
     print(f"\nBest on the valid text: trial {best.number}, {search.path(best)}\n{shlex.join(command)}")
+
+
+@contextmanager
+def _stopped_like_ctrl_c() -> Iterator[None]:
+    """A time limit's polite kill stops between two trainings, too, with a word on how to go on."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def published(kind: str, words: int) -> list[str]:

@@ -31,7 +31,7 @@ def works(device: torch.device, offsets: int) -> bool:
     try:
         for name in ("letter_maxima", "letter_histograms"):
             _compiled(name, device.index)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, AttributeError) as error:
         warnings.warn(f"Characters are encoded slowly, since kernels cannot be compiled: {error}", stacklevel=2)
         return False
     return True

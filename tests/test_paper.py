@@ -460,7 +460,9 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["main", "--run", "--seeds", "0"], "1 or more"),
         (["caches", "--run", "--corpus-root", "."], "groc paper cross-domain --run"),
         (["main", "--corpus-root", "."], "--run"),
-        (["main", "--run", "--corpus-root", ".", "--model", "tide"], "--model"),
+        (["main", "--run", "--corpus-root", ".", "--model", "tide"], "choose from lookup, "),
+        (["main", "--run", "--corpus-root", ".", "--dataset", "wikitext2"], "choose from penn, wikitext-2."),
+        (["coverage", "--run", "--corpus-root", ".", "--dataset", "wikitext-2"], "choose from penn."),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -468,6 +470,15 @@ def test_what_is_wrong_is_said(
 ) -> None:
     assert main(["paper", *arguments, "--results", str(tmp_path)]) == 1
     assert needed in capsys.readouterr().err
+
+
+def test_results_that_cannot_be_written_are_known_before_training(
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    folders = ["--results", str(tmp_path / "file" / "results"), "--corpus-root", str(corpora)]
+    assert main(["paper", "main", "--run", "--model", "tied", "--dataset", "penn", *folders]) == 1
+    assert f"{tmp_path / 'file'} is no folder" in capsys.readouterr().err
 
 
 def test_a_broken_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

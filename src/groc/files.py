@@ -54,6 +54,13 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, text_writer(text))
 
 
+def check_folder(folder: Path) -> None:
+    """Whether files can be written there: better known before hours of work than after."""
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    if not (os.path.isdir(there) and os.access(there, os.W_OK)):
+        raise GrocError(f"{there} is no folder that can be written to: choose another one.")
+
+
 def append_line(path: Path, keep: int, line: str) -> int:
     """Cut a file to its first `keep` bytes and add a line. Its new size comes back."""
     with explained(path), open(path, "ab") as handle:

@@ -87,9 +87,12 @@ def _run_cells(
             f"groc paper {table.name} is filled by what other tables run: say groc paper cross-domain --run."
         )
     if not cells:
-        raise GrocError(
-            f"groc paper {table.name} has no such cells to run: leave out --dataset and --model to see all."
-        )
+        for key, names in only.items():
+            known = list(dict.fromkeys(cell.keys[key] for cell in table.cells if cell.job and key in cell.keys))
+            if names and not set(names) & set(known):
+                choices = f"choose from {', '.join(known)}" if known else f"leave out --{key}"
+                raise GrocError(f"groc paper {table.name} has no {key} {' or '.join(names)} to run: {choices}.")
+        raise GrocError(f"groc paper {table.name} has no cell with such a --dataset and --model: leave one out.")
     run_missing(table, cells, results, corpora, runs, seeds, settings)
 
 

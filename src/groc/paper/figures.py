@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from groc.errors import GrocError
-from groc.files import write_atomically
+from groc.files import check_folder, write_atomically
 from groc.paper import published as printed
 from groc.paper.domains import SOURCE
 from groc.paper.runs import Job, Results, Run, best
@@ -34,9 +34,7 @@ def check_figure(name: str, file: str) -> None:
         raise GrocError(f"The table {name} has no figure: choose from {', '.join(FIGURES)}.")
     if file.endswith(os.sep) or os.path.isdir(file):
         raise GrocError(f"{file} is a folder: name a file for the figure, such as {Path(file) / name}.png.")
-    there = next(folder for folder in Path(file).parents if os.path.exists(folder))
-    if not (os.path.isdir(there) and os.access(there, os.W_OK)):
-        raise GrocError(f"{there} is no folder that can be written to: choose another file for the figure.")
+    check_folder(Path(file).parent)
 
 
 def draw(name: str, results: Results, path: Path) -> None:

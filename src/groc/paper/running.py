@@ -18,7 +18,7 @@ from groc.commands.train import run as train
 from groc.compute import Group, choose
 from groc.config import Compute, Config
 from groc.corpus import Corpus
-from groc.files import write_text
+from groc.files import check_folder, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
 from groc.paper.runs import Job, Results, Run, identity
@@ -40,6 +40,7 @@ def run_missing(
     settings: Sequence[str],
 ) -> None:
     """Fill the cells with runs of the recipes as they stand, and put their records into `results`."""
+    check_folder(results)
     if table.name == "data":
         for cell in cells:
             record_data(cell.keys["dataset"], corpora, results)

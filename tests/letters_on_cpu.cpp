@@ -19,12 +19,13 @@ struct Place {
     int x, y;
 };
 static Place threadIdx, blockIdx, blockDim;
-uint4 memory[1 << 16];
+uint4 memory[1 << 14];
 
 // Threads up to here first, all of them; then again, and on: what they do before it is the same a second time.
 struct Waiting {};
-static bool wait = false;
+static bool wait = false, waited = false;
 static void __syncthreads() {
+    waited |= wait;
     if (wait) throw Waiting();
 }
 
@@ -63,7 +64,7 @@ static unsigned sum_of(unsigned a, unsigned b) {
 }
 
 static unsigned larger_of(unsigned a, unsigned b) {
-    return in_pairs(a, b, [](_Float16 x, _Float16 y) { return bits_of(x > y ? x : y); });
+    return in_pairs(a, b, [](_Float16 x, _Float16 y) { return bits_of(y != y || y > x ? y : x); });
 }
 
 static unsigned above(unsigned a, unsigned b) {
@@ -89,38 +90,47 @@ static unsigned to_bfloats(float first, float second) {
 #include "letter_maxima.cu"
 #include "letter_histograms.cu"
 
+// Whether nothing was written beyond the memory that was asked for. Blocks begin with other bytes than zeros there.
 template <typename Kernel>
-static void launch(int grid_x, int grid_y, int threads, Kernel kernel) {
+static bool launch(int grid_x, int grid_y, int threads, int bytes, Kernel kernel) {
     blockDim = {threads, 1};
+    bool inside = true;
     for (blockIdx.y = 0; blockIdx.y < grid_y; blockIdx.y++)
-        for (blockIdx.x = 0; blockIdx.x < grid_x; blockIdx.x++)
+        for (blockIdx.x = 0; blockIdx.x < grid_x; blockIdx.x++) {
+            std::memset(memory, 0x5a, sizeof(memory));
+            waited = false;
             for (bool first : {true, false}) {
                 wait = first;
+                if (!first && !waited) break;
                 for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++) try {
                         kernel();
                     } catch (Waiting) {
                     }
             }
+            const unsigned char* all = reinterpret_cast<unsigned char*>(memory);
+            inside &= std::all_of(all + bytes, all + sizeof(memory), [](unsigned char one) { return one == 0x5a; });
+        }
+    return inside;
 }
 
-extern "C" void run_letter_maxima(
-    int grid_x, int grid_y, int threads, const char* table, const byte* codes, const int* lengths, const byte* rare,
-    const float* shifts, const int* widths, unsigned short* features, byte* where,
+extern "C" bool run_letter_maxima(
+    int grid_x, int grid_y, int threads, int bytes, const char* table, const byte* codes, const int* lengths,
+    const byte* rare, const float* shifts, const int* widths, unsigned short* features, byte* where,
     int strings, int share, int stride, int offsets, int kept, int filters
 ) {
-    launch(grid_x, grid_y, threads, [&] {
+    return launch(grid_x, grid_y, threads, bytes, [&] {
         letter_maxima(
             table, codes, lengths, rare, shifts, widths, features, where, strings, share, stride, offsets, kept, filters
         );
     });
 }
 
-extern "C" void run_letter_histograms(
-    int grid_x, int grid_y, int threads, const unsigned short* gradient, const byte* where, const byte* codes,
-    const byte* rare, const int* widths, float* tables, float* shifts,
+extern "C" bool run_letter_histograms(
+    int grid_x, int grid_y, int threads, int bytes, const unsigned short* gradient, const byte* where,
+    const byte* codes, const byte* rare, const int* widths, float* tables, float* shifts,
     int strings, int share, int stride, int offsets, int characters, int kept, int filters
 ) {
-    launch(grid_x, grid_y, threads, [&] {
+    return launch(grid_x, grid_y, threads, bytes, [&] {
         letter_histograms(
             gradient, where, codes, rare, widths, tables, shifts, strings, share, stride, offsets, characters, kept, filters
         );

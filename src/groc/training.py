@@ -78,7 +78,8 @@ class Trainer:
         self.shared = SharedEncoder(model, group, self.options.seed) if shares else None
         forms = self.shared.forms if self.shared else model.forms
         if not self.options.sample:
-            forms.make_ready()  # before it is compiled
+            with self.policy.autocast():
+                forms.make_ready()  # before it is compiled
         self.embed: Callable[[], Embeddings] = self.policy.compiled(
             lambda: model.embed_forms(forms).mapped(Tensor.float)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from groc.errors import GrocError
 from groc.paper import TABLES, Results
 from groc.paper.figures import FIGURES, check_figure, draw
 from groc.paper.table import Table
+from groc.paper.tables import different_budgets
 from groc.report import table as markdown
 from groc.report import to_json
 
@@ -60,6 +62,9 @@ def paper(
     if figure:
         draw(name, found, Path(figure))
     rows = table.rows(found)
+    if name == "hyper-parameters":
+        for line in different_budgets(found):
+            print(line, file=sys.stderr)
     if as_json:
         print(to_json({"table": name, "title": table.title, "paper": table.place, "rows": rows}))
     else:

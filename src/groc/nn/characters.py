@@ -54,9 +54,10 @@ class Characters(nn.Module):
 
     def take(self, which: Tensor) -> Characters:
         taken = Characters(self.codes[which], self.lengths[which], self.widest)
-        letters = self.letters()
-        taken._letters = None if letters is None else letters.take(which)
-        taken._lettered_on = self._lettered_on
+        if torch.is_autocast_enabled(which.device.type):  # else nobody will ask for them
+            letters = self.letters()
+            taken._letters = None if letters is None else letters.take(which)
+            taken._lettered_on = self._lettered_on
         return taken
 
     def by_length(self) -> ByLength:
@@ -77,11 +78,9 @@ class Characters(nn.Module):
         return self._letters
 
     def make_ready(self) -> None:
-        """Make now what is else made when the first gradient is asked for."""
-        self.by_length().characters.transposed()
-        letters = self.letters()
-        if letters is not None:
-            letters.alphabet.transposed()
+        """Make now what is else made when the first gradient is asked for, with or without autocast as here."""
+        letters = self.letters() if torch.is_autocast_enabled(self.codes.device.type) else None
+        (self.by_length().characters if letters is None else letters.alphabet).transposed()
 
 
 class ByLength(nn.Module):

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import cpp_extension
 
 from groc.nn.letters import BLOCK, KEPT
 
@@ -24,38 +23,47 @@ SHARES = 32
 
 def works(device: torch.device, offsets: int) -> bool:
     """Whether the kernels can be compiled here, and a block finds room for windows of so many offsets."""
-    if _memory_of_maxima(KEPT, offsets) > getattr(
-        torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0
-    ):
-        return False
     try:
         for name in ("letter_maxima", "letter_histograms"):
             _compiled(name, device.index)
-    except (OSError, RuntimeError, AttributeError) as error:
-        warnings.warn(f"Characters are encoded slowly, since kernels cannot be compiled: {error}", stacklevel=2)
-        return False
-    return True
+        why = (
+            "" if _memory_of_maxima(KEPT, offsets) <= _shared_memory(device.index) else "a block has too little memory"
+        )
+    except (OSError, RuntimeError, AttributeError, ImportError) as error:  # older versions of PyTorch, other GPUs
+        why = f"its kernels cannot be compiled: {error}"
+    if why:
+        warnings.warn(f"Characters are encoded slowly on this GPU, since {why}", stacklevel=2)
+    return not why
+
+
+def _shared_memory(device: int) -> int:
+    """Bytes that a block may have."""
+    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)  # type: ignore[attr-defined]
 
 
 @cache
 def _compiled(name: str, device: int) -> Any:
-    """A kernel for one of the GPUs."""
+    """A kernel for one of the GPUs, which may use all shared memory of a block."""
+    from torch.utils import cpp_extension
+
     source = "\n".join(files("groc.nn").joinpath(part).read_text("utf-8") for part in ("letters.cuh", f"{name}.cu"))
     # PyTorch looks for the headers of a CUDA toolkit, which the kernels do not need and a machine may not have.
     before = cpp_extension.CUDA_HOME
     cpp_extension.CUDA_HOME = before or "."
     try:
         with torch.cuda.device(device):
-            return torch.cuda._compile_kernel(source, name)
+            kernel = torch.cuda._compile_kernel(source, name)
+            kernel.set_shared_memory_config(_shared_memory(device))
+            return kernel
     finally:
         cpp_extension.CUDA_HOME = before
 
 
 def _launch(name: str, grid: tuple[int, int], threads: int, memory: int, arguments: list[Any]) -> None:
     """Run a kernel with so many bytes of shared memory, on the GPU where its first argument is."""
-    kernel = _compiled(name, arguments[0].device.index)
-    kernel.set_shared_memory_config(memory)
-    kernel((*grid, 1), (threads, 1, 1), arguments, memory)
+    device = arguments[0].device.index
+    with torch.cuda.device(device):
+        _compiled(name, device)((*grid, 1), (threads, 1, 1), arguments, memory)
 
 
 def _memory_of_maxima(characters: int, offsets: int) -> int:
@@ -80,7 +88,7 @@ def letter_maxima(
     where = codes.new_empty(strings, filters, dtype=torch.uint8)
     tensors = [table.contiguous(), codes, lengths, rare, shifts.contiguous(), widths, features, where]
     sizes = [strings, STRINGS, stride, offsets, min(characters, KEPT), filters]
-    grid = filters // BLOCK, -(-strings // STRINGS)
+    grid = -(-strings // STRINGS), filters // BLOCK
     _launch("letter_maxima", grid, THREADS, _memory_of_maxima(characters, offsets), [*tensors, *sizes])
     return features, where
 

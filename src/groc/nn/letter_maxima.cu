@@ -17,9 +17,10 @@ __device__ __forceinline__ unsigned sum_of(unsigned a, unsigned b) {
     return sum;
 }
 
+// What is not a number stays so, that it be found.
 __device__ __forceinline__ unsigned larger_of(unsigned a, unsigned b) {
     unsigned larger;
-    asm("max.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
     return larger;
 }
 
@@ -89,7 +90,7 @@ __device__ __forceinline__ void all_strings(
 ) {
     char* own = reinterpret_cast<char*>(memory);
     constexpr int ROW = BLOCK * 2;  // bytes of one offset of one character
-    int first = blockIdx.x * BLOCK, lane = threadIdx.x % LANES;
+    int first = blockIdx.y * BLOCK, lane = threadIdx.x % LANES;
     for (int at = threadIdx.x; at < kept * WIDTH * LANES; at += blockDim.x) {
         int row = at / LANES, offset = row % WIDTH, character = row / WIDTH;
         const char* from = table + ((character * offsets + offset) * filters + first) * 2;
@@ -111,8 +112,9 @@ __device__ __forceinline__ void all_strings(
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             int half = i % 2 * 16;
-            values[i] = fmaxf(from_half(best.scores[i / 2] >> half & 0xffff) + shift[i], 0.f);
-            places.of[i] = values[i] > 0.f ? best.places[i / 2] >> half & 0xff : NOWHERE;
+            float value = from_half(best.scores[i / 2] >> half & 0xffff) + shift[i];
+            values[i] = value <= 0.f ? 0.f : value;
+            places.of[i] = value <= 0.f ? NOWHERE : best.places[i / 2] >> half & 0xff;
         }
         Pairs bfloats;
 #pragma unroll
@@ -124,16 +126,16 @@ __device__ __forceinline__ void all_strings(
 }
 
 // relu(maximum + shift) of every string and filter, and where the maximum was: NOWHERE where the result is zero.
-// Grid: blocks of BLOCK filters, shares of strings. The widest filter of each block is in `widths`.
+// Grid: shares of strings, blocks of BLOCK filters. The widest filter of each block is in `widths`.
 extern "C" __global__ void letter_maxima(
     const char* table, const byte* codes, const int* lengths, const byte* rare, const float* shifts,
     const int* widths, unsigned short* features, byte* where,
     int strings, int share, int stride, int offsets, int kept, int filters
 ) {
-    int begin = blockIdx.y * share, end = min(begin + share, strings);
+    int begin = blockIdx.x * share, end = min(begin + share, strings);
 #define READ(width) \
     all_strings<width>( \
         table, codes, lengths, rare, shifts, features, where, begin, end, stride, offsets, kept, filters \
     )
-    FOR_WIDTH(widths[blockIdx.x], READ)
+    FOR_WIDTH(widths[blockIdx.y], READ)
 }

@@ -22,8 +22,6 @@ WIDEST, LONGEST = 8, 254
 """The widest windows and the longest strings that the kernels take."""
 BEHIND = 12
 """Zeros behind a string, for the widest windows and for words that are read as a whole."""
-LARGEST = 65504 / WIDEST
-"""Of an entry: a sum must not leave the range of half precision."""
 
 
 class Letters(nn.Module):
@@ -33,13 +31,13 @@ class Letters(nn.Module):
     lengths: Tensor
     rare: Tensor
 
-    def __init__(self, codes: Tensor, lengths: Tensor, alphabet: Picks) -> None:
-        """`alphabet` picks the characters 1, 2, ... from a table of all."""
+    def __init__(self, codes: Tensor, lengths: Tensor, rare: Tensor, alphabet: Picks) -> None:
+        """`alphabet` picks the characters 1, 2, ... from a table of all; `rare` are strings with any but the first."""
         super().__init__()
         self.alphabet = alphabet
         self.register_buffer("codes", codes, persistent=False)
         self.register_buffer("lengths", lengths, persistent=False)
-        self.register_buffer("rare", (codes >= KEPT).any(1), persistent=False)
+        self.register_buffer("rare", rare, persistent=False)
 
     @classmethod
     def of(cls, codes: Tensor, lengths: Tensor, characters: int) -> Letters | None:
@@ -55,10 +53,10 @@ class Letters(nn.Module):
         longest = int(lengths.max())
         numbered = numbers[codes[:, :longest].long()]
         words = F.pad(numbered, (0, BEHIND + -longest % 4))
-        return cls(words, lengths, Picks((occurring - 1).int(), characters - 1))
+        return cls(words, lengths, (words >= KEPT).any(1), Picks((occurring - 1).int(), characters - 1))
 
     def take(self, which: Tensor) -> Letters:
-        return Letters(self.codes[which], self.lengths[which], self.alphabet)
+        return Letters(self.codes[which], self.lengths[which], self.rare[which], self.alphabet)
 
 
 def kernels_take(lengths: Tensor, offsets: int) -> bool:
@@ -117,8 +115,7 @@ class _LetterFeatures(torch.autograd.Function):
         from groc.nn.cuda_letters import letter_maxima
 
         features: Tensor
-        halves = table.clamp(-LARGEST, LARGEST).half()
-        features, where = letter_maxima(halves, shifts, codes, lengths, rare, widths)
+        features, where = letter_maxima(table.half(), shifts, codes, lengths, rare, widths)
         ctx.save_for_backward(where, codes, rare, widths)
         ctx.shape = table.shape
         return features

@@ -66,7 +66,7 @@ def _fill(cell: Cell, job: Job, seed: int, results: Path, corpora: Path, runs: P
     config = config.replace({**dict(job.changes), "training.seed": seed, "corpus": str(corpus)})
     name = f"{config.name.replace('/', '-')}-{identity(config.flat())}-seed{seed}"
     folder, record = runs / name, results / f"{name}.json"
-    known = _find(Results(results), job, config)
+    known = _find(Results(results, quiet=True), job, config)
     if known is None and (folder / RESULT).is_file():
         pass  # trained, but not recorded yet
     elif known is None:
@@ -85,7 +85,7 @@ def _fill(cell: Cell, job: Job, seed: int, results: Path, corpora: Path, runs: P
 
 def _find(results: Results, job: Job, config: Config) -> Run | None:
     wanted = identity(config.flat()), config.training.seed
-    found = [run for run in results.runs if job.wants(run) and (identity(run.settings), run.seed) == wanted]
+    found = [run for run in results.counted if job.wants(run) and run.repeated == wanted]
     return found[-1] if found else None
 
 
@@ -93,7 +93,7 @@ def evaluate(folder: Path, corpus: Path, helped: tuple[str, ...] = ()) -> None:
     """Add the strict figures on the test text to the run's record. `coverage 0.2` forgets 80% of the lexicon; `dynamic`
     goes on learning, with the usual rate and steps matched to gradients on the training text."""
     if helped == ("dynamic",):
-        device = checkpoint.load(folder).config.compute.device
+        device = checkpoint.load_config(folder).compute.device
         evaluate_run(
             str(folder), str(corpus), None, "union", None, device, record=True, as_json=False,
             dynamic=Dynamic(), gradients=str(corpus),

@@ -141,6 +141,8 @@ def unused(settings: Mapping[str, Any]) -> Iterator[str]:
         yield "surface."
     elif settings["surface.kind"] == "cnn":
         yield from (f"surface.{name}" for name in ("buckets", "rank", "shortest_", "longest_", "hashes", "familiar"))
+    else:
+        yield from ("surface.characters", "surface.filters", "surface.highway", "surface.longest")
     if kind not in USES_LEXICON:
         yield "forms."
     if kind not in USES_NETWORK:
@@ -169,7 +171,8 @@ def best(runs: Iterable[Run]) -> list[Run]:
 class Results:
     """All records of a folder: runs, measured corpora, searches, benches. What else lies there is passed over."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, quiet: bool = False) -> None:
+        """`quiet` says nothing of records that do not count."""
         found = {path: _read(path) for path in sorted(folder.rglob("*.json"))}
         records = list(found.values())
         runs = [Run(_checked(record, path), path) for path, record in found.items() if _is_run(record)]
@@ -177,15 +180,16 @@ class Results:
         self.data = {record["name"]: record["figures"] for record in records if record.get("kind") == "data"}
         self.searches = [record for record in records if record.get("kind") == "search"]
         self.benches = [record for record in records if isinstance(record.get("sizes"), dict)]
-        if not (self.runs or self.data or self.searches or self.benches):
+        if not (quiet or self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
             print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
         misfits = {run: why for run in self.runs if (why := self._misfit(run))}
-        for run, why in misfits.items():
-            print(f"{run.path} {why}: it is not counted.", file=sys.stderr)
         self.counted = [run for run in self.runs if run not in misfits]
         """Those that may fill cells."""
-        _say_which_is_taken(self.counted)
+        if not quiet:
+            for run, why in misfits.items():
+                print(f"{run.path} {why}: it is not counted.", file=sys.stderr)
+            _say_which_is_taken(self.counted)
 
     def of(self, job: Job) -> list[Run]:
         """The runs of a cell; none that is larger than the models there, or of another corpus with the same name."""

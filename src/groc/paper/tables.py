@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from typing import Any
 
@@ -136,12 +135,7 @@ def _hyper(results: Results, cell: Cell) -> Row:
     dataset, model = cell.keys["dataset"], cell.keys["model"]
     job = Job(dataset, model)
     runs = results.of(job)
-    searches = {name: _searches(results, Job(dataset, name)) for name in printed.MODELS}
-    budgets = {name: " and ".join(map(_budget, found)) or "none" for name, found in searches.items()}
-    if model == printed.MODELS[-1] and len(set(budgets.values())) > 1:  # once a dataset
-        listed = ", ".join(f"{name} {budget}" for name, budget in budgets.items())
-        print(f"{dataset}: budgets differ: {listed}", file=sys.stderr)
-    trials = sum(len(search["trials"]) for search in searches[model])
+    trials = sum(len(search["trials"]) for search in _searches(results, job))
     row: Row = {"output": None, "training": None, "trials": trials, **origin(runs)}
     if runs:
         own = runs[0].settings
@@ -151,6 +145,18 @@ def _hyper(results: Results, cell: Cell) -> Row:
         row["output"] = _settings(named)
         row["training"] = f"{rates}, clip {own['training.clip']:g}, dropout {dropouts}, {own['training.epochs']} epochs"
     return row
+
+
+def different_budgets(results: Results) -> list[str]:
+    """For each dataset whose models were searched with different budgets, a line that says so."""
+    lines = []
+    for dataset in printed.DATASETS:
+        searches = {name: _searches(results, Job(dataset, name)) for name in printed.MODELS}
+        budgets = {name: " and ".join(map(_budget, found)) or "none" for name, found in searches.items()}
+        if len(set(budgets.values())) > 1:
+            listed = ", ".join(f"{name} {budget}" for name, budget in budgets.items())
+            lines.append(f"{dataset}: budgets differ: {listed}")
+    return lines
 
 
 def _searches(results: Results, job: Job) -> list[Row]:

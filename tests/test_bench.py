@@ -54,21 +54,26 @@ def test_every_model_can_be_timed() -> None:
 @pytest.mark.usefixtures("small")
 def test_what_has_no_step_with_a_sample_is_left_out_there(tmp_path: Path) -> None:
     record = tmp_path / "bench.json"
-    assert main(["bench", "--model", "groc, frozen", "--steps", "1", "--device", "cpu", "--out", str(record)]) == 0
+    models = ["--model", "groc, frozen", "--model", "groc, n-grams, naive"]
+    where = ["--device", "cpu", "--out", str(record)]
+    assert main(["bench", "--size", "whole", "--size", "sampled", *models, "--steps", "1", *where]) == 0
     sizes = json.loads(record.read_text())["sizes"]
     timed = {name: [one["model"] for one in size["models"]] for name, size in sizes.items()}
-    assert timed == {"whole": ["tied", "groc, frozen"], "sampled": ["tied"]}
+    assert timed == {"whole": ["tied", "groc, frozen", "groc, n-grams, naive"], "sampled": ["tied"]}
 
 
 @pytest.mark.usefixtures("small")
 def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = tmp_path / "bench.json"
-    assert main(["bench", "--model", "tied", "--steps", "1", "--device", "cpu", "--out", str(record)]) == 0
+    sizes = ["--size", "whole", "--size", "sampled"]
+    assert main(["bench", "--model", "tied", *sizes, "--steps", "1", "--device", "cpu", "--out", str(record)]) == 0
     table = capsys.readouterr().out
     assert "60 words, 100 strings, 20 drawn a step" in table
-    sizes = json.loads(record.read_text())["sizes"]
-    assert sizes["whole"]["models"][0]["ratio"] == 1.0
-    assert sizes["sampled"]["sample"] == 20
+    found = json.loads(record.read_text())["sizes"]
+    assert found["whole"]["models"][0]["ratio"] == 1.0
+    assert found["sampled"]["sample"] == 20
+    assert main(["bench", "--model", "tied", "--steps", "1", "--device", "cpu", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["sizes"]) == ["whole"]  # the others take long on a CPU
 
 
 @pytest.mark.usefixtures("small")
@@ -78,6 +83,10 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: 
         (["--size", "huge"], "no size 'huge'"),
         (["--model", "bert"], "no model 'bert'"),
         (["--steps", "0"], "--steps"),
+        (["training.sample=0"], "--size"),
+        (["output.kind=groc"], "--model"),
+        (["--device", "meta"], "not there"),
+        (["--out", f"{__file__}/bench.json"], "no folder"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

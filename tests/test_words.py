@@ -138,10 +138,11 @@ class TestOnlyWhatIsNew:
             model.input.combination.weight.mul_(2)
         torch.testing.assert_close(model.embeddings.rows(torch.arange(3)), 2 * first.rows(torch.arange(3)))
 
-    def test_a_step_of_the_optimiser_is_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+    @pytest.mark.parametrize("fused", [False, True])
+    def test_a_step_of_the_optimiser_is_noticed(self, vocabulary: Vocabulary, glossary: Glossary, fused: bool) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
         before = score(model, [1, 2, 3]).log_prob
-        optimiser = torch.optim.Adam(model.parameters(), 0.1)
+        optimiser = torch.optim.Adam(model.parameters(), 0.1, fused=fused)
         model.embed().output.sum().backward()
         optimiser.step()
         assert not (score(model, [1, 2, 3]).log_prob == before).any()

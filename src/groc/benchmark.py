@@ -72,7 +72,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
 """More models, timed only where they are asked for: the other output embeddings; GroC as its recipe has it, and that
 with an output embedding that stays as it is (the steps between the full ones of sparse updates); GroC with an encoder
 as one would first write it."""
-WHOLE = ("groc, frozen",)
+WHOLE = ("groc, frozen", "groc, characters, naive", "groc, n-grams, naive")
 """Models that have no step with a sample of the words."""
 PUBLISHED = ("training.batch=20", "training.unroll=35", "prefix.weight_dropout=0", "prefix.word_dropout=0")
 """The step of the paper, whatever a recipe has since been found to learn best with."""
@@ -95,8 +95,15 @@ class Timing:
     optimiser: float
 
 
-def time_models(size: Size, models: list[str], steps: int, device: str, settings: list[str]) -> list[Timing]:
-    """Time the models in turns, so that a busy moment of the machine hits all of them."""
+def time_models(
+    size: Size,
+    models: list[str],
+    steps: int,
+    device: str,
+    settings: list[str],
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Timing]:
+    """Time the models in turns, so that a busy moment of the machine hits all of them. `progress` is told of each."""
     torch.compiler.reset()  # else PyTorch stops compiling after some models
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -113,6 +120,7 @@ def time_models(size: Size, models: list[str], steps: int, device: str, settings
                     memory[name] = max(used, memory[name] or 0.0)  # a recorded step takes what it took when recorded
                 if turn >= warm_up:
                     times[name].append(milliseconds)
+            progress(max(turn + 1 - warm_up, 0))
         parts = {name: time_parts(trainer, steps) for name, trainer in trainers.items()}
         medians = {name: statistics.median(values) for name, values in times.items()}
         words = next(iter(trainers.values())).options

@@ -60,8 +60,8 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
         name = f"cuda:{group.local_rank}"
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError):
+        torch.zeros(1, device=device).tolist()  # "meta" takes tensors and has no numbers
+    except (RuntimeError, AssertionError, NotImplementedError):
         raise GrocError(f"The device {name!r} is not there: use cpu, or auto for what the machine has.") from None
     on_gpu = device.type == "cuda"
     if on_gpu:

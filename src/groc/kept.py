@@ -8,11 +8,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from groc.nn.embeddings import Assembled, Embeddings, join
 from groc.vocabulary import Vocabulary
 
 Compose = Callable[[Sequence[str]], Embeddings]
+
+
+def _count_fused_writes(optimiser: Optimizer, args: object, kwargs: object) -> None:  # noqa: ARG001
+    """PyTorch counts the writes to every tensor, which is how kept vectors know of new weights, but not those of fused
+    optimisers."""
+    fused = [group["params"] for group in optimiser.param_groups if group.get("fused")]
+    torch.autograd.graph.increment_version([weight for params in fused for weight in params])
+
+
+register_optimizer_step_post_hook(_count_fused_writes)
 
 
 @dataclass(frozen=True)

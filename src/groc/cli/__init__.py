@@ -293,7 +293,9 @@ def _bench(parser: argparse.ArgumentParser) -> None:
             options.json,
         )
 
-    parser.add_argument("--size", action="append", default=[], help="penn, wikitext2, 100k or 1m (default: all)")
+    parser.add_argument(
+        "--size", action="append", default=[], help="penn, wikitext2, 100k, 1m, ... (default: all, on a CPU penn)"
+    )
     parser.add_argument(
         "--model",
         action="append",

@@ -9,9 +9,13 @@ from groc.benchmark import MODELS, OTHERS, SIZES, WHOLE, Timing, time_models, to
 from groc.compute import choose
 from groc.config import Compute
 from groc.errors import GrocError
-from groc.files import write_text
+from groc.files import check_folder, write_text
+from groc.progress import Progress
 from groc.report import table, to_json
 from groc.results import circumstances
+
+GIVEN = ("output.kind", "surface.kind", "training.sample", "training.full_updates")
+"""Settings that sizes and models are made of."""
 
 
 def bench(
@@ -23,12 +27,20 @@ def bench(
             raise GrocError(f"There is no {kind} {unknown[0]!r} to time: choose from {', '.join(map(repr, known))}.")
     if steps < 1:
         raise GrocError(f"--steps is how many steps are timed, not {steps}: give 1 or more.")
+    for setting in settings:
+        if setting.partition("=")[0] in GIVEN:
+            raise GrocError(f"{setting} is for a size or a model to say: choose one with --size and --model.")
+    if out:
+        check_folder(Path(out).parent)
     first, *others = {**MODELS, **OTHERS}
     chosen = [first, *(name for name in others if name in (models or MODELS))]
     record = {**circumstances(choose(Compute(device=device))), "settings": list(settings), "steps": steps, "sizes": {}}
-    for name in sizes or SIZES:
+    on_gpu = choose(Compute(device=device)).device.type == "cuda"
+    for name in sizes or list(SIZES)[: None if on_gpu else 1]:  # the larger ones take long on a CPU
         possible = [model for model in chosen if not (SIZES[name].sample and model in WHOLE)]
-        timings = time_models(SIZES[name], possible, steps, device, list(settings))
+        progress = Progress(f"timing {name}", steps)
+        timings = time_models(SIZES[name], possible, steps, device, list(settings), progress)
+        progress.close()
         record["sizes"][name] = to_record(SIZES[name], timings)
         if not as_json:
             print(_table(name, timings), end="\n\n")

@@ -42,7 +42,7 @@ class Table:
     find: Callable[[Results], list[Row]] | None = None
     """Finds the rows of a table that has no fixed cells."""
     note: str = ""
-    shown: tuple[str, ...] = ("runs", "device")
+    shown: tuple[str, ...] = ("runs", "seeds", "device")
     layout: Callable[[Sequence[Row]], str] | None = None
     """Prints the rows of a table that has too many to stand below each other."""
 
@@ -67,7 +67,7 @@ class Table:
             for line, row in zip(lines, rows, strict=True):
                 line += [shown(row["paper"].get(name), name), ours(row, name)] if name in printed else [ours(row, name)]
         for line, row in zip(lines, rows, strict=True):
-            line += [str(row.get(name) or "") for name in self.shown]
+            line += [listed(row.get(name)) for name in self.shown]
         body = table([name.replace("_", " ") for name in (*head, *self.shown)], lines) if rows else "Not run."
         return f"{body}\n\n{self.note}".rstrip()
 
@@ -98,6 +98,11 @@ def mean(name: str, values: Iterable[float | None]) -> Row:
     known = [value for value in values if value is not None]
     spread = statistics.stdev(known) if len(known) > 1 else None
     return {name: statistics.mean(known) if known else None, f"{name}_spread": spread}
+
+
+def listed(value: Any) -> str:
+    """A fact about runs as a person reads it; nothing where there is none."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
 def ours(row: Row, name: str) -> str:

@@ -199,7 +199,7 @@ _ALL = (
     Table(
         "frequency", "Test loss of each rival above GroC's, by how often training had the word (nats)", "Figure 3",
         _MODEL, BIN_NAMES, tuple(Cell({"dataset": d, "model": m}, {}, Job(d, m)) for d, m in PAIRS if m != "groc"),
-        _frequency, shown=("of", "runs", "device"),
+        _frequency, shown=("of", "runs", "seeds", "device"),
         note="The difference of the median losses, or of the means where a record has no medians. Above 0, GroC is "
         "better. The paper draws it and prints no numbers.",
     ),
@@ -230,7 +230,7 @@ _ALL = (
         tuple(
             Cell({"dataset": d, "model": m}, {"output": _settings(printed.HYPER[d][m])}, Job(d, m)) for d, m in PAIRS
         ),
-        _hyper, shown=("trials", "runs"),
+        _hyper, shown=("trials", "runs", "seeds"),
         note="Dropout behind `training` is that of the prefix network: input, hidden, output. Trials are those of "
         "recorded searches.",
     ),

@@ -43,7 +43,10 @@ def _losses(runs: list[Run], key: str) -> dict[str, float]:
 
 
 def _frequency(results: Results, cell: Cell) -> Row:
-    runs, groc = (results.of(Job(cell.keys["dataset"], model)) for model in (cell.keys["model"], "groc"))
+    runs, groc = (
+        [run for run in results.of(Job(cell.keys["dataset"], model)) if run.test()]
+        for model in (cell.keys["model"], "groc")
+    )
     for kind, key in (("median", "median_loss"), ("mean", "loss")):
         ours, theirs = _losses(groc, key), _losses(runs, key)
         if gains := {name: theirs[name] - ours[name] for name in theirs if name in ours}:

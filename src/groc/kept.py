@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -16,14 +17,16 @@ from groc.vocabulary import Vocabulary
 Compose = Callable[[Sequence[str]], Embeddings]
 
 
-def _count_fused_writes(optimiser: Optimizer, args: object, kwargs: object) -> None:  # noqa: ARG001
+@cache
+def _watch_fused_optimisers() -> None:
     """PyTorch counts the writes to every tensor, which is how kept vectors know of new weights, but not those of fused
-    optimisers."""
-    fused = [group["params"] for group in optimiser.param_groups if group.get("fused")]
-    torch.autograd.graph.increment_version([weight for params in fused for weight in params])
+    optimisers: from now on these are counted too."""
 
+    def count(optimiser: Optimizer, args: object, kwargs: object) -> None:  # noqa: ARG001
+        fused = [group["params"] for group in optimiser.param_groups if group.get("fused")]
+        torch.autograd.graph.increment_version([weight for params in fused for weight in params])
 
-register_optimizer_step_post_hook(_count_fused_writes)
+    register_optimizer_step_post_hook(count)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class KeptVectors:
 
     @classmethod
     def of(cls, stamp: object, vocabulary: Vocabulary, table: Embeddings) -> KeptVectors:
+        _watch_fused_optimisers()
         nothing = table.select(torch.arange(0, device=table.bias.device))
         return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary)
 

@@ -13,7 +13,7 @@ from groc.nn.aligned import linear
 from groc.nn.characters import CODES, Characters
 from groc.nn.letters import block_widths, letter_features
 from groc.nn.surface import TINY
-from groc.nn.windows import window_maxima
+from groc.nn.windows import one_matrix, window_maxima
 
 CHUNK = 4096
 """Strings encoded at once where no gradient is needed."""
@@ -91,13 +91,8 @@ class CharacterCNN(nn.Module):
 
         A kernel has zeros where it is narrower than the widest of its matrix: in one matrix, a third of it.
         """
-        narrow = 2 * len(self.kernels) // 3
-        matrices = []
-        for kernels in (self.kernels[:narrow], self.kernels[narrow:]):
-            if len(kernels):
-                depth = len(kernels[-1])
-                matrices.append(torch.cat([F.pad(kernel, (0, 0, 0, depth - len(kernel))) for kernel in kernels], 1))
-        return matrices
+        kernels, narrow = list(self.kernels), 2 * len(self.kernels) // 3
+        return [one_matrix(some) for some in (kernels[:narrow], kernels[narrow:]) if some]
 
     @torch.no_grad()
     def calibrate(self, features: Characters, scale: float) -> None:

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groc.nn.segments import Picks
+from groc.nn.windows import one_matrix
 
 KEPT = 64
 """Characters whose entries are kept in fast memory; strings with others are read more slowly."""
@@ -101,9 +102,7 @@ def letter_table(characters: Tensor, kernels: Sequence[Tensor]) -> Tensor:
 
     Shape: [characters, c], [w * c, f] for widths w of 1, 2, ... -> [characters + 1, widest, all f]
     """
-    size, widest = characters.shape[1], len(kernels)
-    whole = torch.cat([F.pad(kernel, (0, 0, 0, widest * size - len(kernel))) for kernel in kernels], 1)
-    by_channel = whole.view(widest, size, -1).transpose(0, 1)  # [c, widest, all f]
+    by_channel = one_matrix(kernels).view(len(kernels), characters.shape[1], -1).transpose(0, 1)  # [c, widest, all f]
     return (F.pad(characters, (0, 0, 1, 0)) @ by_channel.flatten(1)).view(-1, *by_channel.shape[1:])
 
 

@@ -10,6 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def one_matrix(kernels: Sequence[Tensor]) -> Tensor:
+    """Kernels of rising depth side by side, with zeros where one is less deep than the last.
+
+    Shape: [w * c, f] of rising w -> [the last w * c, all f]
+    """
+    depth = len(kernels[-1])
+    return torch.cat([F.pad(kernel, (0, 0, 0, depth - len(kernel))) for kernel in kernels], 1)
+
+
 def window_maxima(vectors: Tensor, matrices: Sequence[Tensor], lengths: Tensor) -> Tensor:
     """Of strings of up to L characters, behind whose ends the windows see zeros. A matrix is as deep as its windows.
 

@@ -127,12 +127,12 @@ extern "C" bool run_letter_maxima(
 
 extern "C" bool run_letter_histograms(
     int grid_x, int grid_y, int threads, int bytes, const unsigned short* gradient, const byte* where,
-    const byte* codes, const byte* rare, const int* widths, float* tables, float* shifts,
+    const byte* codes, const int* widths, float* tables, float* shifts,
     int strings, int share, int stride, int offsets, int characters, int kept, int filters
 ) {
     return launch(grid_x, grid_y, threads, bytes, [&] {
         letter_histograms(
-            gradient, where, codes, rare, widths, tables, shifts, strings, share, stride, offsets, characters, kept, filters
+            gradient, where, codes, widths, tables, shifts, strings, share, stride, offsets, characters, kept, filters
         );
     });
 }

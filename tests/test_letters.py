@@ -123,7 +123,7 @@ def check_kernels(strings: int, characters: int, widths: list[int], device: str)
         return [tensor.to(device) for tensor in tensors]
 
     features, where = cuda_letters.letter_maxima(*there(table.half(), shifts, codes, lengths, rare, blocks))
-    tables, sums = cuda_letters.letter_histograms(*there(gradient, where, codes, rare, blocks), characters, offsets)
+    tables, sums = cuda_letters.letter_histograms(*there(gradient, where, codes, blocks), characters, offsets)
     features, where, tables, sums = (tensor.cpu() for tensor in (features, where, tables, sums))
 
     expected, expected_where = twin_of_maxima(table.half(), shifts, codes, lengths)
@@ -140,11 +140,12 @@ def check_kernels(strings: int, characters: int, widths: list[int], device: str)
 
 def test_python_and_kernels_have_the_same_constants() -> None:
     text = (NN / "letters.cuh").read_text()
-    for name, value in {"LANES": cuda_letters.LANES, "BLOCK": BLOCK, "NOWHERE": NOWHERE}.items():
+    for name, value in {"LANES": cuda_letters.LANES, "BLOCK": BLOCK, "KEPT": KEPT, "NOWHERE": NOWHERE}.items():
         assert f" {name} = {value}" in text
     assert f"case {WIDEST}:" in text
     assert f"case {WIDEST + 1}:" not in text
     assert LONGEST < NOWHERE
+    assert KEPT.bit_count() == 1
 
 
 @pytest.mark.usefixtures("kernels")

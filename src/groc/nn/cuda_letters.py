@@ -19,6 +19,8 @@ STRINGS = 128
 """That such a block reads."""
 SHARES = 32
 """Parts into which strings are shared out for the gradient of the table, then added up."""
+ROOM = 100_000
+"""Bytes for such a sum in a block of more than one warp: a multiprocessor has room for two of them."""
 
 
 def works(device: torch.device, offsets: int) -> bool:
@@ -106,27 +108,37 @@ def _(
     return codes.new_empty(shape, dtype=torch.bfloat16), codes.new_empty(shape, dtype=torch.uint8)
 
 
+def _warps_of_histograms(characters: int, offsets: int) -> int:
+    """How many shares a block adds up before it writes."""
+    if characters > KEPT:
+        return 1
+    return max(warps for warps in (1, 2, 4) if warps == 1 or warps * _memory_of_histogram(characters, offsets) <= ROOM)
+
+
+def _memory_of_histogram(characters: int, offsets: int) -> int:
+    return min(characters, KEPT) * offsets * LANES * 4
+
+
 @torch.library.custom_op(
     "groc::letter_histograms",
     mutates_args=(),
-    schema="(Tensor gradient, Tensor where, Tensor codes, Tensor rare, Tensor widths, int characters, int offsets)"
+    schema="(Tensor gradient, Tensor where, Tensor codes, Tensor widths, int characters, int offsets)"
     " -> (Tensor, Tensor)",
 )
 def letter_histograms(
-    gradient: Tensor, where: Tensor, codes: Tensor, rare: Tensor, widths: Tensor, characters: int, offsets: int
+    gradient: Tensor, where: Tensor, codes: Tensor, widths: Tensor, characters: int, offsets: int
 ) -> tuple[Tensor, Tensor]:
     """The gradients of the table and of the shifts, in parts to be added up.
 
-    Shape: [S, f] bfloat16, [S, f], [S, L], [S], [blocks] -> [shares, characters, offsets, f], [shares, f]
+    Shape: [S, f] bfloat16, [S, f], [S, L], [blocks] -> [parts, characters, offsets, f], [shares, f]
     """
     (strings, stride), filters = codes.shape, gradient.shape[1]
-    tables = gradient.new_empty(SHARES, characters, offsets, filters, dtype=torch.float32)
-    shifts = gradient.new_empty(SHARES, filters, dtype=torch.float32)
-    kept = min(characters, KEPT)
-    tensors = [gradient, where, codes, rare, widths, tables, shifts]
-    sizes = [strings, -(-strings // SHARES), stride, offsets, characters, kept, filters]
-    grid = filters // LANES, SHARES
-    _launch("letter_histograms", grid, LANES, kept * offsets * LANES * 4, [*tensors, *sizes])
+    tables, shifts = _empty_histograms(gradient, characters, offsets)
+    warps = SHARES // len(tables)
+    tensors = [gradient, where, codes, widths, tables, shifts]
+    sizes = [strings, -(-strings // SHARES), stride, offsets, characters, min(characters, KEPT), filters]
+    memory = warps * _memory_of_histogram(characters, offsets)
+    _launch("letter_histograms", (filters // LANES, len(tables)), warps * LANES, memory, [*tensors, *sizes])
     return tables, shifts
 
 
@@ -135,11 +147,14 @@ def _(
     gradient: Tensor,
     where: Tensor,  # noqa: ARG001
     codes: Tensor,  # noqa: ARG001
-    rare: Tensor,  # noqa: ARG001
     widths: Tensor,  # noqa: ARG001
     characters: int,
     offsets: int,
 ) -> tuple[Tensor, Tensor]:
-    filters = gradient.shape[1]
-    tables = gradient.new_empty(SHARES, characters, offsets, filters, dtype=torch.float32)
+    return _empty_histograms(gradient, characters, offsets)
+
+
+def _empty_histograms(gradient: Tensor, characters: int, offsets: int) -> tuple[Tensor, Tensor]:
+    filters, parts = gradient.shape[1], SHARES // _warps_of_histograms(characters, offsets)
+    tables = gradient.new_empty(parts, characters, offsets, filters, dtype=torch.float32)
     return tables, gradient.new_empty(SHARES, filters, dtype=torch.float32)

@@ -1,89 +1,143 @@
 // See letters.cuh.
 
-constexpr int AHEAD = 8;  // strings that are read before they are added
+constexpr int AHEAD = 8;  // strings that are taken together, and how far ahead memory is asked for what comes next
+
+// What was read of some strings for one filter. It is used one turn later, when it has arrived.
+struct Marked {
+    unsigned place[AHEAD], gradient[AHEAD];
+};
+struct Words {
+    unsigned of[AHEAD][3];  // enough for a window that begins in the first
+};
 
 template <int WIDTH>
-__device__ __forceinline__ void histogram(
-    const unsigned short* gradient, const byte* where, const byte* codes, const byte* rare, float* table,
-    float* shift, int begin, int end, int stride, int offsets, int characters, int kept, int filters
+__device__ __forceinline__ void add_strings(
+    float* own, float* table, float& total, const Marked& marked, const Words& words, int many, int offsets, int kept,
+    int filters
 ) {
-    int lane = threadIdx.x, filter = blockIdx.x * LANES + lane;
-    float* own = reinterpret_cast<float*>(memory) + lane;  // [kept, WIDTH, LANES]
-    for (int row = 0; row < kept * WIDTH; row++) own[row * LANES] = 0.f;
-    for (int row = 0; row < characters * offsets; row++)  // what is not kept, and what is beyond this block's width
-        if (row >= kept * offsets || row % offsets >= WIDTH) table[row * filters + filter] = 0.f;
-    float total = 0.f;
-    int places[AHEAD];
-    float values[AHEAD];
-    auto load = [&](int string) {
+    unsigned low[AHEAD], high[AHEAD], any = 0;  // the characters of the windows
+    float value[AHEAD];
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            long long at = static_cast<long long>(string + i) * filters + filter;
-            places[i] = string + i < end ? where[at] : NOWHERE;
-            values[i] = string + i < end ? __uint_as_float(static_cast<unsigned>(gradient[at]) << 16) : 0.f;
-        }
-    };
-    load(begin);
-    for (int string = begin; string < end; string += AHEAD) {
-        unsigned low[AHEAD], high[AHEAD];  // the window's characters
-        float now[AHEAD];
-        bool others[AHEAD];
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            now[i] = places[i] == NOWHERE ? 0.f : values[i];
-            int place = places[i] == NOWHERE ? 0 : places[i], in_word = place % 4 * 8;
-            int this_one = min(string + i, end - 1);
-            const unsigned* words = reinterpret_cast<const unsigned*>(
-                codes + static_cast<long long>(this_one) * stride + (place & ~3)
-            );
-            others[i] = rare[this_one];
-            low[i] = __funnelshift_r(words[0], words[1], in_word);
-            high[i] = WIDTH > 4 ? __funnelshift_r(words[1], WIDTH > 5 ? words[2] : 0, in_word) : 0;
-        }
-        load(string + AHEAD);  // these arrive while the others are added
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            total += now[i];
-            int at[WIDTH];
-#pragma unroll
-            for (int offset = 0; offset < WIDTH; offset++)
-                at[offset] = (offset < 4 ? low[i] >> 8 * offset : high[i] >> 8 * (offset - 4)) & 0xff;
-            if (others[i]) {
-                for (int offset = 0; offset < WIDTH; offset++)
-                    if (at[offset] < kept)
-                        own[(at[offset] * WIDTH + offset) * LANES] += now[i];
-                    else
-                        table[(at[offset] * offsets + offset) * filters + filter] += now[i];
-            } else {
-                float sums[WIDTH];  // the offsets have places of their own: all may be read before any is written
-#pragma unroll
-                for (int offset = 0; offset < WIDTH; offset++)
-                    sums[offset] = own[(at[offset] * WIDTH + offset) * LANES] + now[i];
-#pragma unroll
-                for (int offset = 0; offset < WIDTH; offset++)
-                    own[(at[offset] * WIDTH + offset) * LANES] = sums[offset];
-            }
-        }
+    for (int i = 0; i < AHEAD; i++) {
+        bool nowhere = marked.place[i] == NOWHERE || i >= many;
+        value[i] = nowhere ? 0.f : __uint_as_float(marked.gradient[i] << 16);
+        int in_word = nowhere ? 0 : marked.place[i] % 4 * 8;
+        low[i] = __funnelshift_r(words.of[i][0], words.of[i][1], in_word);
+        high[i] = WIDTH > 4 ? __funnelshift_r(words.of[i][1], words.of[i][2], in_word) : 0;
+        any |= low[i] | high[i];
+        total += value[i];
     }
-    for (int character = 0; character < kept; character++)
+    auto character = [&](int i, int offset) {
+        return (offset < 4 ? low[i] >> 8 * offset : high[i] >> 8 * (offset - 4)) & 0xff;
+    };
+    if (any & 0x01010101u * (256 - KEPT)) {
+        for (int i = 0; i < AHEAD; i++)
+            for (int offset = 0; offset < WIDTH; offset++) {
+                int code = character(i, offset);
+                if (code < kept)
+                    own[(code * WIDTH + offset) * LANES] += value[i];
+                else
+                    table[(code * offsets + offset) * filters] += value[i];
+            }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+        float sums[WIDTH];  // the offsets have places of their own: all may be read before any is written
 #pragma unroll
         for (int offset = 0; offset < WIDTH; offset++)
-            table[(character * offsets + offset) * filters + filter] = own[(character * WIDTH + offset) * LANES];
-    shift[filter] = total;
+            sums[offset] = own[(character(i, offset) * WIDTH + offset) * LANES] + value[i];
+#pragma unroll
+        for (int offset = 0; offset < WIDTH; offset++)
+            own[(character(i, offset) * WIDTH + offset) * LANES] = sums[offset];
+    }
 }
 
-// The gradients of the table, [share, character, offset, filter], and of the shifts, [share, filter].
-// Grid: blocks of LANES filters, shares of strings. A block is one warp, each of whose threads has a filter.
-extern "C" __global__ void letter_histograms(
-    const unsigned short* gradient, const byte* where, const byte* codes, const byte* rare, const int* widths,
-    float* tables, float* shifts, int strings, int share, int stride, int offsets, int characters, int kept, int filters
+// `table` begins at this thread's filter, as do `gradient` and `where`, which begin at the first of `strings` strings.
+template <int WIDTH>
+__device__ __forceinline__ float histogram(
+    float* own, float* table, const unsigned short* gradient, const byte* where, const byte* codes, int strings,
+    int stride, int offsets, int kept, int filters
 ) {
-    int begin = blockIdx.y * share, end = min(begin + share, strings);
+    Marked marked, next_marked;
+    Words words, next_words;
+    auto mark = [&](int first, Marked& marked) {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            int at = min(first + i, strings - 1) * filters;
+            marked.place[i] = where[at];
+            marked.gradient[i] = gradient[at];
+        }
+    };
+    auto read = [&](int first, const Marked& marked, Words& words) {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            int place = marked.place[i] == NOWHERE ? 0 : marked.place[i] & ~3;
+            const unsigned* from =
+                reinterpret_cast<const unsigned*>(codes + min(first + i, strings - 1) * stride + place);
+#pragma unroll
+            for (int word = 0; word < 3; word++) words.of[i][word] = word * 4 < WIDTH + 3 ? from[word] : 0;
+        }
+    };
+    float total = 0.f;
+    mark(0, marked);
+    mark(AHEAD, next_marked);
+    read(0, marked, words);
+    for (int first = 0; first < strings; first += AHEAD) {
+        read(first + AHEAD, next_marked, next_words);
+        Marked last_marked;
+        mark(first + 2 * AHEAD, last_marked);
+        add_strings<WIDTH>(own, table, total, marked, words, strings - first, offsets, kept, filters);
+        marked = next_marked, words = next_words, next_marked = last_marked;
+    }
+    return total;
+}
+
+// A warp counts on its own; then what the warps of a block have is added up.
+template <int WIDTH>
+__device__ __forceinline__ void histograms(
+    const unsigned short* gradient, const byte* where, const byte* codes, float* table, float* shift, int begin,
+    int strings, int stride, int offsets, int characters, int kept, int filters
+) {
+    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    int filter = blockIdx.x * LANES + lane, rows = kept * WIDTH;
+    float* all = reinterpret_cast<float*>(memory) + lane;  // [warps, kept, WIDTH, LANES]
+    float* own = all + warp * rows * LANES;
+    for (int row = 0; row < rows; row++) own[row * LANES] = 0.f;
+    table += filter;
+    if (warp == 0)  // what is not kept, and what is beyond this block's width
+        for (int character = 0; character < characters; character++)
+            for (int offset = character < kept ? WIDTH : 0; offset < offsets; offset++)
+                table[(character * offsets + offset) * filters] = 0.f;
+    long long first = static_cast<long long>(begin) * filters + filter;
+    shift[filter] = strings <= 0 ? 0.f
+                                 : histogram<WIDTH>(
+                                       own, table, gradient + first, where + first,
+                                       codes + static_cast<long long>(begin) * stride, strings, stride, offsets, kept,
+                                       filters
+                                   );
+    __syncthreads();
+    for (int row = warp; row < rows; row += warps) {
+        float sum = 0.f;
+        for (int each = 0; each < warps; each++) sum += all[(each * rows + row) * LANES];
+        table[(row / WIDTH * offsets + row % WIDTH) * filters] = sum;
+    }
+}
+
+// The gradients of the table, [block, character, offset, filter], and of the shifts, [share, filter].
+// Grid: blocks of LANES filters, blocks of shares of strings, one share a warp. Each thread has a filter. More than one
+// warp only where all characters are kept.
+extern "C" __global__ void letter_histograms(
+    const unsigned short* gradient, const byte* where, const byte* codes, const int* widths, float* tables,
+    float* shifts, int strings, int share, int stride, int offsets, int characters, int kept, int filters
+) {
+    int number = blockIdx.y * (blockDim.x / LANES) + threadIdx.x / LANES, begin = number * share;
     float* table = tables + static_cast<long long>(blockIdx.y) * characters * offsets * filters;
-    float* shift = shifts + blockIdx.y * filters;
+    float* shift = shifts + number * filters;
 #define ADD(width) \
-    histogram<width>( \
-        gradient, where, codes, rare, table, shift, begin, end, stride, offsets, characters, kept, filters \
+    histograms<width>( \
+        gradient, where, codes, table, shift, begin, min(share, strings - begin), stride, offsets, characters, kept, \
+        filters \
     )
     FOR_WIDTH(widths[blockIdx.x * LANES / BLOCK], ADD)
 }

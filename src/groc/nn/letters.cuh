@@ -14,6 +14,7 @@ typedef unsigned char byte;
 
 constexpr int LANES = 32, NOWHERE = 255;
 constexpr int BLOCK = 128;  // filters of which one width is known, the widest
+constexpr int KEPT = 64;    // the most that `kept` can be, a power of two
 
 extern __shared__ uint4 memory[];
 

@@ -115,7 +115,7 @@ class _LetterFeatures(torch.autograd.Function):
 
         features: Tensor
         features, where = letter_maxima(table.half(), shifts, codes, lengths, rare, widths)
-        ctx.save_for_backward(where, codes, rare, widths)
+        ctx.save_for_backward(where, codes, widths)
         ctx.shape = table.shape
         return features
 

@@ -40,8 +40,7 @@ class Softmax(nn.Module):
 class Mixture(Softmax):
     """p = sum over k of pi_k(h) softmax(E^out tanh(W_k h + a_k) + b) (Yang et al. 2018).
 
-    All softmaxes have the same words, so that nothing here depends on the vocabulary. They are taken one after the
-    other: without gradients, what is held at once does not grow with their number.
+    All softmaxes have the same words, so that nothing here depends on the vocabulary.
     """
 
     def __init__(self, dim: int, softmaxes: int, dropout: float) -> None:
@@ -51,11 +50,14 @@ class Mixture(Softmax):
         self.dropout = nn.Dropout(checked_rate(dropout))
 
     def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
-        losses = [loss(self._view(each, prefixes), embeddings, targets) for each in self.maps]
-        return -(self._log_weights(prefixes) - torch.stack(losses, -1)).logsumexp(-1)
+        """All softmaxes at once: one product with the words instead of many small ones."""
+        views = torch.cat([self._view(each, prefixes) for each in self.maps])
+        losses = loss(views, embeddings, targets.repeat(len(self.maps))).view(len(self.maps), -1)
+        return -(self._log_weights(prefixes).T - losses).logsumexp(0)
 
     def scores(self, prefixes: Tensor, embeddings: Logits) -> Tensor:
-        """These scores are log-probabilities themselves."""
+        """These scores are log-probabilities themselves. One softmax after the other, so that what is held at once does
+        not grow with their number."""
         parts = (
             embeddings.logits(self._view(each, prefixes)).log_softmax(-1) + log_weight[:, None]
             for each, log_weight in zip(self.maps, self._log_weights(prefixes).unbind(1), strict=True)

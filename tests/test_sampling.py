@@ -129,9 +129,15 @@ class TestTraining:
 
     def test_it_learns_as_the_full_softmax_does(self, corpus_folder: Any, glossary: Glossary, tmp_path: Any) -> None:
         full = self.losses(corpus_folder, glossary, tmp_path / "full", {})
-        sampled = self.losses(corpus_folder, glossary, tmp_path / "sampled", {"training.sample": 30})
+        sampled = self.losses(corpus_folder, glossary, tmp_path / "sampled", {"training.sample": 20})
         assert sampled[-1] < sampled[0]
         assert sampled[-1] == pytest.approx(full[-1], rel=0.05)
+
+    def test_a_sample_is_smaller_than_the_vocabulary(
+        self, corpus_folder: Any, glossary: Glossary, tmp_path: Any
+    ) -> None:
+        with pytest.raises(GrocError, match="training.sample=26 is no sample of 26 words"):
+            self.losses(corpus_folder, glossary, tmp_path, {"training.sample": 26})
 
     def test_not_with_sparse_updates(self) -> None:
         with pytest.raises(GrocError, match="exclude each other"):

@@ -88,6 +88,10 @@ class Trainer:
         counts, draws = model.vocabulary.counts, self.options.sample
         self.means = [b for part in model.modules() if isinstance(part, UsualEntries) for b in part.buffers()]
         """What processes find out together besides gradients."""
+        if draws >= len(counts):
+            raise GrocError(
+                f"training.sample={draws} is no sample of {len(counts):,} words: leave it out, and each step takes all."
+            )
         self.sampler = Sampler(counts, draws, policy.device) if draws else None
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""

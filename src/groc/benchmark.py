@@ -104,8 +104,9 @@ def time_models(
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Timing]:
     """Time the models in turns, so that a busy moment of the machine hits all of them. `progress` is told of each."""
-    torch.compiler.reset()  # else PyTorch stops compiling after some models
+    torch.compiler.reset()  # else PyTorch stops compiling after some models, as it does after some at once
     with ExitStack() as stack:
+        stack.enter_context(torch._dynamo.config.patch(recompile_limit=4 * len(models)))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainers = {name: stack.enter_context(made_trainer(size, name, device, settings, folder)) for name in models}
         times: dict[str, list[float]] = {name: [] for name in trainers}

@@ -136,7 +136,7 @@ class TestTraining:
     def test_a_sample_is_smaller_than_the_vocabulary(
         self, corpus_folder: Any, glossary: Glossary, tmp_path: Any
     ) -> None:
-        with pytest.raises(GrocError, match="training.sample=26 is no sample of 26 words"):
+        with pytest.raises(GrocError, match=r"training\.sample=26 is no sample of 26 words"):
             self.losses(corpus_folder, glossary, tmp_path, {"training.sample": 26})
 
     def test_not_with_sparse_updates(self) -> None:

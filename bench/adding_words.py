@@ -3,7 +3,8 @@
     python bench/adding_words.py [--words 100000] [--device cpu] [--out FILE] [--json]
 
 From `add_words` to vectors that a prefix can be scored with: forms are looked up, and what is new is composed. Models
-are of the `penn` recipe, with start values, since their time does not depend on these.
+are of the `penn` recipe, with start values, since their time does not depend on these. On a busy machine set
+OMP_WAIT_POLICY=PASSIVE, as the command line does: else threads that wait keep a core from those that work.
 """
 
 from __future__ import annotations

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from groc import benchmark
-from groc.benchmark import Size, made_forms, time_models
+from groc.benchmark import MANY_OTHERS, Size, made_forms, time_models
 from groc.cli import main
+from groc.nn.characters import CODES, Characters
+from groc.nn.letters import Letters
 
 
 @pytest.fixture
@@ -25,11 +27,25 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(benchmark.SIZES, name, size)
 
 
-@pytest.mark.parametrize("words", [1, 30, 1000])
-def test_made_up_words_differ(words: int) -> None:
-    forms = made_forms(words, 2 * words, np.random.default_rng(1))
+@pytest.mark.parametrize("words", [1, 30, 1000, 10_000])
+@pytest.mark.parametrize("others", [Size.others, MANY_OTHERS])
+def test_made_up_words_differ(words: int, others: str) -> None:
+    forms = made_forms(words, 2 * words, np.random.default_rng(1), others)
     assert len({forms.string(i) for i in range(len(forms))}) == 2 * words
     assert forms.words == words
+
+
+@pytest.mark.parametrize(("size", "characters", "rare"), [("penn", 51, (0, 0)), ("wikitext2", 179, (0.01, 0.02))])
+def test_made_up_words_have_as_many_characters_as_those_of_a_corpus(
+    size: str, characters: int, rare: tuple[float, float]
+) -> None:
+    """With the two marks and what is no character, as the kernels for letters count them."""
+    made = benchmark.SIZES[size]
+    forms = made_forms(made.words, made.strings, np.random.default_rng(1), made.others)
+    strings = Characters.of(forms, longest=50, widest=6)
+    letters = Letters.of(strings.codes, strings.lengths, CODES)
+    assert int(letters.codes.max()) + 1 == pytest.approx(characters, rel=0.05)
+    assert rare[0] <= float(letters.rare.float().mean()) <= rare[1]
 
 
 @pytest.mark.parametrize("sample", [0, 20])
@@ -49,6 +65,7 @@ def test_every_model_can_be_timed() -> None:
     timings = time_models(Size("penn", 60, 100), models, 1, "cpu", small)
     assert [timing.model for timing in timings] == models
     assert all(timing.step > 0 for timing in timings)
+    assert [timing.model for timing in timings if not timing.encoder] == ["groc, frozen"]
 
 
 @pytest.mark.usefixtures("small")

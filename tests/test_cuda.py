@@ -10,9 +10,10 @@ import test_letters
 import torch
 import torch.nn.functional as F
 from conftest import tiny_config
+from test_distributed import NO_DROPOUT
 from test_dynamic import model_of, repeated
 from test_nn import forms_of
-from test_training import Workshop, workshop  # noqa: F401
+from test_training import Workshop, losses_of, workshop  # noqa: F401
 from torch import nn
 
 from groc.adaptation.caches import Interpolated, LocalCache
@@ -102,6 +103,22 @@ def test_recorded_steps_give_the_weights_that_plain_steps_give(
         weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
     for plain, recorded in zip(*weights, strict=True):
         torch.testing.assert_close(plain, recorded, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("surface", ["cnn", "ngrams"])
+def test_two_hundred_fast_steps_stay_with_plain_ones(workshop: Workshop, tmp_path: Path, surface: str) -> None:  # noqa: F811
+    """Matrix work in bfloat16, compiled, recorded, with the kernels for letters; and in float32 with none of that."""
+    losses = []
+    for way in ("no", "yes"):
+        fast = {f"compute.{name}": way for name in ("bf16", "compile", "graphs")}
+        changes = {**NO_DROPOUT, "training.rate": 5e-3, "compute.device": "cuda", **fast}
+        trainer = workshop.trainer(tmp_path / way, tiny_config("groc", surface, changes))
+        losses.append(losses_of(trainer, 200).view(10, 20).mean(1))
+        if surface == "cnn":
+            assert (trainer.model.forms.strings._letters is None) == (way == "no")
+    plain, fast = losses
+    assert plain[-1] < plain[0] - 0.1, "it learns"
+    torch.testing.assert_close(fast, plain, rtol=0, atol=0.1)
 
 
 def test_a_resumed_run_ends_as_one_that_was_never_stopped(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811

@@ -20,6 +20,7 @@ from conftest import snapshot, tiny_config, tiny_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from torch import Tensor
 
 from groc import checkpoint
 from groc.building import build
@@ -495,6 +496,20 @@ class TestSchedules:
         assert trainer.optimiser.param_groups[0]["lr"] == pytest.approx(0.1 * rest / 12)
 
 
+def losses_of(trainer: Trainer, steps: int) -> Tensor:
+    """The mean loss of each of so many steps."""
+    trainer.model.train()
+    torch.manual_seed(7)
+    history = []
+    for _ in range(steps):
+        if trainer.position.at + trainer.options.unroll >= len(trainer.streams):
+            trainer.position.at = 0
+        before = float(trainer.losses.mean())
+        trainer.step()
+        history.append((float(trainer.losses.mean()) - before) / trainer.options.unroll)
+    return torch.tensor(history)
+
+
 class TestNaiveTwin:
     @pytest.mark.parametrize("surface", ["cnn", "ngrams"])
     def test_two_hundred_steps_stay_together(self, workshop: Workshop, tmp_path: Path, surface: str) -> None:
@@ -502,19 +517,9 @@ class TestNaiveTwin:
         for name in ("fast", "naive"):
             changes = {"forms.definition_dropout": 0.2, "training.rate": 5e-3}
             trainer = workshop.trainer(tmp_path / name, tiny_config("groc", surface, changes))
-            model = trainer.model
             if name == "naive":
-                trainer.embed = partial(embed_naively, model, model.forms)
-            model.train()
-            torch.manual_seed(7)
-            history = []
-            for _ in range(200):
-                if trainer.position.at + trainer.options.unroll >= len(trainer.streams):
-                    trainer.position.at = 0
-                before = trainer.losses.mean()
-                trainer.step()
-                history.append(float(trainer.losses.mean() - before) / trainer.options.unroll)
-            losses.append(torch.tensor(history))
+                trainer.embed = partial(embed_naively, trainer.model, trainer.model.forms)
+            losses.append(losses_of(trainer, 200))
         fast, naive = losses
         assert naive[-20:].mean() < naive[:20].mean() - 0.1, "it learns"
         torch.testing.assert_close(fast, naive, rtol=1e-3, atol=1e-3)

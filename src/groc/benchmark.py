@@ -41,15 +41,21 @@ class Size:
     strings: int
     """Distinct strings to encode: the words, and those that occur in their relations and definitions alone."""
     sample: int = 0
+    others: str = "0123456789.,-'&$/*#\\NA"
+    """Characters that some strings have besides a to z. With these there are as many as in Penn's words."""
 
 
+ODD = 0.03
+"""The share of longer made-up strings that end in another character than a to z."""
+MANY_OTHERS = 30 * "".join(map(chr, range(0x21, 0x61))) + "".join(map(chr, range(0x80, 0x800)))
+"""With these, as many of one byte as of two, there are some 180 bytes, as many as in WikiText-2's words."""
 SIZES = {
     "penn": Size("penn", 10_000, 18_078),  # as many as with WordNet
     "penn, words alone": Size("penn", 10_000, 10_000),  # the published rules: forms that are words of the vocabulary
-    "wikitext2": Size("wikitext2", 33_278, 46_662),
-    "wikitext2, words alone": Size("wikitext2", 33_278, 33_278),
-    "100k": Size("penn", 100_000, 140_000, 8192),
-    "1m": Size("penn", 1_000_000, 1_400_000, 8192),
+    "wikitext2": Size("wikitext2", 33_278, 46_662, others=MANY_OTHERS),
+    "wikitext2, words alone": Size("wikitext2", 33_278, 33_278, others=MANY_OTHERS),
+    "100k": Size("penn", 100_000, 140_000, 8192, MANY_OTHERS),
+    "1m": Size("penn", 1_000_000, 1_400_000, 8192, MANY_OTHERS),
 }
 MODELS: dict[str, tuple[str, ...]] = {
     "tied": ("tied",),
@@ -104,8 +110,9 @@ def time_models(
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Timing]:
     """Time the models in turns, so that a busy moment of the machine hits all of them. `progress` is told of each."""
-    torch.compiler.reset()  # else PyTorch stops compiling after some models, as it does after some at once
+    torch.compiler.reset()
     with ExitStack() as stack:
+        # PyTorch compiles the same function a few times and then no more: here it is one of every model.
         stack.enter_context(torch._dynamo.config.patch(recompile_limit=4 * len(models)))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainers = {name: stack.enter_context(made_trainer(size, name, device, settings, folder)) for name in models}
@@ -114,9 +121,9 @@ def time_models(
         warm_up = WARM_UP[next(iter(trainers.values())).policy.device.type]
         for turn in range(warm_up + steps):
             for name, trainer in trainers.items():
-                _rewind(trainer)
+                rewind(trainer)
                 with _peak_memory(trainer.policy) as peak:
-                    milliseconds = _timed(trainer.step, trainer.policy)
+                    milliseconds = timed(trainer.step, trainer.policy)
                 if (used := peak()) is not None:
                     memory[name] = max(used, memory[name] or 0.0)  # a recorded step takes what it took when recorded
                 if turn >= warm_up:
@@ -141,7 +148,7 @@ def time_models(
 def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
     """Encoder, prefix network, softmax and optimiser on their own, forwards and backwards.
 
-    They are run as the step is, recorded where it is."""
+    They are run as the step is, recorded where it is. What never encodes has nothing for the encoder."""
     model, policy, options = trainer.model, trainer.policy, trainer.options
     window = trainer.streams[: options.unroll + 1]
     sample = trainer.sampler.draw(window) if trainer.sampler else None
@@ -170,10 +177,12 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
         model.prefix.softmax.loss(prefixes, table, targets).mean().backward()  # type: ignore[no-untyped-call]
 
     parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
-    medians = {}
+    if not options.full_updates:
+        del parts["encoder"]
+    medians = {"encoder": 0.0}
     for name, part in parts.items():
         launch, warm_up = partial(trainer.launch, name, part), WARM_UP[policy.device.type]
-        medians[name] = statistics.median([_timed(launch, policy) for _ in range(warm_up + steps)][warm_up:])
+        medians[name] = statistics.median([timed(launch, policy) for _ in range(warm_up + steps)][warm_up:])
     return medians
 
 
@@ -185,7 +194,7 @@ def made_trainer(size: Size, name: str, device: str, settings: list[str], folder
     config = config.replace({"compute.device": device})
     policy, group = choose(config.compute), Group()
     draw = np.random.default_rng(1)
-    forms = made_forms(size.words, size.strings, draw)
+    forms = made_forms(size.words, size.strings, draw, size.others)
     words = (END, *(forms.string(i) for i in range(1, size.words)))
     expected = 1e6 / np.arange(1, size.words + 1)
     vocabulary = Vocabulary(words, np.maximum(expected, 1).astype(int).tolist())
@@ -202,8 +211,9 @@ def made_trainer(size: Size, name: str, device: str, settings: list[str], folder
         yield trainer
 
 
-def made_forms(words: int, strings: int, draw: np.random.Generator) -> WordForms:
-    """Made-up strings of some 8 letters, the first of them words, each with 2 related and 6 defining ones."""
+def made_forms(words: int, strings: int, draw: np.random.Generator, others: str = Size.others) -> WordForms:
+    """Made-up strings of some 8 letters, the first of them words, each with 2 related and 6 defining ones. A few end in
+    one of the `others`: how many characters there are at all is part of what strings cost."""
     sizes = draw.integers(5, 12, strings)
     sizes[-1] = 31  # one word is always very long
     boundaries = np.concatenate([[0], np.cumsum(sizes)])
@@ -211,6 +221,9 @@ def made_forms(words: int, strings: int, draw: np.random.Generator) -> WordForms
     # Words must differ: each begins with its own number, written in letters.
     for place in range(5):
         characters[boundaries[:-1] + place] = ord("a") + np.arange(strings) // 26**place % 26
+    for string in np.flatnonzero((sizes >= 7) & (draw.random(strings) < ODD)):
+        last = others[draw.integers(len(others))].encode()
+        characters[boundaries[string + 1] - len(last) : boundaries[string + 1]] = list(last)
 
     def lists(length: int) -> Lists:
         index = draw.integers(0, strings, words * length).astype(np.int32)
@@ -220,12 +233,14 @@ def made_forms(words: int, strings: int, draw: np.random.Generator) -> WordForms
     return WordForms(words, characters, boundaries, lists(2), lists(6))
 
 
-def _rewind(trainer: Trainer) -> None:
+def rewind(trainer: Trainer) -> None:
+    """So that there is another step to make."""
     if trainer.position.at + trainer.options.unroll + 1 >= len(trainer.streams):
         trainer.position.at = 0  # the text again from its start
 
 
-def _timed(work: Callable[[], object], policy: Policy) -> float:
+def timed(work: Callable[[], object], policy: Policy) -> float:
+    """Milliseconds that some work takes."""
     start = time.perf_counter()
     work()
     if policy.device.type == "cuda":
@@ -243,4 +258,5 @@ def _peak_memory(policy: Policy) -> Iterator[Callable[[], float | None]]:
 
 
 def to_record(size: Size, timings: list[Timing]) -> dict[str, Any]:
-    return {**asdict(size), "models": [asdict(timing) for timing in timings]}
+    named = {**asdict(size), "others": len(set(size.others))}
+    return {**named, "models": [asdict(timing) for timing in timings]}

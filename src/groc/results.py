@@ -60,6 +60,7 @@ def circumstances(policy: Policy) -> dict[str, Any]:
         "device": policy.describe(),
         "torch": torch.__version__,
         "python": platform.python_version(),
+        **({"threads": torch.get_num_threads()} if policy.device.type == "cpu" else {}),
     }
 
 

@@ -41,14 +41,12 @@ class Letters(nn.Module):
         self.register_buffer("rare", rare, persistent=False)
 
     @classmethod
-    def of(cls, codes: Tensor, lengths: Tensor, characters: int) -> Letters | None:
-        """From codes of `characters` characters, the first of which is none. None where more of them occur than bytes
-        can name, which no text does. Shape: [S, L], [S]"""
+    def of(cls, codes: Tensor, lengths: Tensor, characters: int) -> Letters:
+        """From codes of `characters` characters, the first of which is none. No more than 245 occur: the bytes of UTF-8
+        and two marks. Shape: [S, L], [S]"""
         counts = torch.bincount(codes.flatten().long(), minlength=characters)
         counts[0] = 0
         occurring = counts.argsort(descending=True, stable=True)[: int(counts.count_nonzero())]
-        if len(occurring) > 255:
-            return None
         numbers = torch.zeros_like(counts, dtype=torch.uint8)
         numbers[occurring] = torch.arange(1, len(occurring) + 1, device=codes.device, dtype=torch.uint8)
         longest = int(lengths.max())

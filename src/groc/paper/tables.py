@@ -218,7 +218,8 @@ _ALL = (
     Table(
         "speed", "Seconds an epoch, their ratio to tied, and what sparse updates cost (test perplexity)", "Table 10",
         _MODEL, ("seconds", "ratio", "test"), tuple(_speed_cells()), _speed,
-        note="p is the probability of a full update of the output embedding. The paper's device is an RTX 2080 Ti. "
+        note="p is the probability of a full update of the output embedding. The paper's device is an RTX 2080 Ti, and "
+        "its groc has characters where that of our recipes has n-grams. "
         "Our seconds are the median step of `groc bench`, 20 x 35 words, as often as the text has them; with p, the "
         "mean of full and other steps.",
     ),

@@ -22,6 +22,7 @@ from groc.benchmark import made_forms
 from groc.building import build
 from groc.compute import choose
 from groc.config import Compute
+from groc.errors import GrocError
 from groc.files import write_text
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -33,15 +34,26 @@ from groc.vocabulary import END, Vocabulary
 VARIANTS = {"characters": "groc-characters", "n-grams": "groc"}
 TIMES = 50
 MANY = 1000
+DEFINING = 2000
+"""Words that all definitions are made of."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--words", type=int, default=100_000)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--words", type=int, default=100_000, help=f"words of the model (at least {DEFINING:,})")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
+    parser.add_argument("--out", type=Path, help="a file for the record")
+    parser.add_argument("--json", action="store_true", help="print the record for a program")
     options = parser.parse_args()
+    if options.words < DEFINING:
+        parser.error(f"--words is at least {DEFINING}: of so many words the definitions are made")
+    try:
+        run(options)
+    except GrocError as error:
+        parser.error(str(error))
+
+
+def run(options: argparse.Namespace) -> None:
     policy = choose(Compute(device=options.device))
     record: dict[str, Any] = {**circumstances(policy), "words": options.words, "many": MANY, "models": {}}
     forms = made_forms(options.words, options.words, np.random.default_rng(1))
@@ -71,8 +83,8 @@ def many(model: LanguageModel, words: tuple[str, ...]) -> float:
 
 
 def terms(words: tuple[str, ...], name: str, count: int) -> Glossary:
-    """Made-up words with definitions of eight words each, of the two thousand that all definitions are made of."""
-    pick = np.random.default_rng(count).integers(1, 2000, (count, 8))
+    """Made-up words with definitions of eight words each."""
+    pick = np.random.default_rng(count).integers(1, DEFINING, (count, 8))
     return Glossary({f"{name}{i}": (" ".join(words[at] for at in row), ()) for i, row in enumerate(pick)})
 
 

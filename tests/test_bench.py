@@ -94,6 +94,13 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: 
 
 
 @pytest.mark.usefixtures("small")
+def test_a_record_says_what_was_computed_in(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "--model", "tied", "--steps", "1", "--device", "cpu", "compute.bf16=yes", "--json"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["device"] == "CPU, bfloat16"
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -102,13 +109,34 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: 
         (["--steps", "0"], "--steps"),
         (["training.sample=0"], "--size"),
         (["output.kind=groc"], "--model"),
+        (["compute.device=cuda"], "--device"),
+        (["forms.lexicon=none"], "made up"),
+        (["compute.graphs=yes", "--device", "cpu"], "compute.graphs=yes"),
         (["--device", "meta"], "not there"),
-        (["--out", f"{__file__}/bench.json"], "no folder"),
+        (["--out", f"{__file__}/bench.json"], "bench.json"),
+        (["--out", str(Path(__file__).parent)], "it is a folder"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["adding_words.py", "--words", "10"], "--words is at least"),
+        (["adding_words.py", "--device", "meta"], "is not there"),
+        (["step_kernels.py", "--size", "huge"], "invalid choice"),
+    ],
+)
+def test_a_benchmark_refuses_nonsense_in_a_line(arguments: list[str], message: str) -> None:
+    script, *options = arguments
+    path = Path(__file__).parents[1] / "bench" / script
+    run = subprocess.run([sys.executable, path, *options], check=False, capture_output=True, text=True)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ class TestValues:
             "training.batch=many", "training.batch=2.5", "training.batch=", "training.rate=fast", "forms.lower=maybe",
             "surface.filters=1,x", "training.batch=0", "training.rate=-1", "training.rate=nan", "training.rate=inf",
             "output.dropout=1.5", "output.kind=tide", "surface.filters=", "surface.filters=0",
-            "surface.longest_ngram=0", "forms.without=words", "training.decay=2",
+            "surface.longest_ngram=0", "forms.without=words", "training.decay=2", "output.mixture_dropout=1",
         ],
     )  # fmt: skip
     def test_an_impossible_value_is_refused_with_its_key(self, assignment: str) -> None:

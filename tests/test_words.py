@@ -109,6 +109,8 @@ class TestOnlyWhatIsNew:
         model.embeddings  # noqa: B018
         lexicon.asked.clear()
         model.add_words(["zebra", "dog"])
+        with pytest.raises(GrocError, match="are a Glossary"):
+            model.add_words({"wug": ("a small animal", [])})
         model.embeddings  # noqa: B018
         assert lexicon.asked == ["zebra"]
 

@@ -109,7 +109,8 @@ def time_models(
     settings: list[str],
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Timing]:
-    """Time the models in turns, so that a busy moment of the machine hits all of them. `progress` is told of each."""
+    """Time the models in turns, so that a busy moment of the machine hits all of them. `progress` is told how many
+    steps were made, those of the warm-up included."""
     torch.compiler.reset()
     with ExitStack() as stack:
         # PyTorch compiles the same function a few times and then no more: here it is one of every model.
@@ -119,6 +120,7 @@ def time_models(
         times: dict[str, list[float]] = {name: [] for name in trainers}
         memory: dict[str, float | None] = dict.fromkeys(trainers)
         warm_up = WARM_UP[next(iter(trainers.values())).policy.device.type]
+        steps_made = 0
         for turn in range(warm_up + steps):
             for name, trainer in trainers.items():
                 rewind(trainer)
@@ -128,7 +130,8 @@ def time_models(
                     memory[name] = max(used, memory[name] or 0.0)  # a recorded step takes what it took when recorded
                 if turn >= warm_up:
                     times[name].append(milliseconds)
-            progress(max(turn + 1 - warm_up, 0))
+                steps_made += 1
+                progress(steps_made)
         parts = {name: time_parts(trainer, steps) for name, trainer in trainers.items()}
         medians = {name: statistics.median(values) for name, values in times.items()}
         words = next(iter(trainers.values())).options

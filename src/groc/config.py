@@ -337,6 +337,9 @@ def check(config: Config) -> Config:
         for key in keys:
             if not lowest <= flat[key] <= highest:  # false for "nan" too
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
+    for key in SHARES:
+        if key.startswith(("prefix.", "output.")) and flat[key] == 1:
+            raise GrocError(f"{key}=1 is not possible: nothing would be left.")
     if config.training.sample and config.training.full_updates < 1:
         raise GrocError("training.sample and training.full_updates exclude each other: leave one at its default.")
     if not config.surface.filters or min(config.surface.filters) < 1:

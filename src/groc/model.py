@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -98,6 +98,8 @@ class LanguageModel(nn.Module):
         """
         if isinstance(words, str):
             raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
+        if isinstance(words, Mapping):
+            raise GrocError("Words with definitions are a Glossary: write Glossary({word: (definition, [related])}).")
         if isinstance(words, Glossary):
             words = words.as_words(self.compiler.lower)
             vocabulary = self.vocabulary.union(words)

@@ -162,8 +162,8 @@ class Search:
             }
             write_result(folder / RESULT, config, choose(config.compute), facts, _metrics(folder))
         except GrocError as error:
-            if not watch.asked:
-                raise  # nothing was trained: the settings, the corpus or the device are wrong
+            if not watch.asked and (started or not self.best):
+                raise  # no step was made: the corpus or the device are wrong, or what there is to go on from
             trial.state = "failed"
             print(f"{folder} failed: {error}", file=sys.stderr)
         rows = _metrics(folder)

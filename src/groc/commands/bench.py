@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from groc.benchmark import MODELS, OTHERS, SIZES, WHOLE, Timing, time_models, to_record
+from groc.benchmark import MODELS, OTHERS, SIZES, WARM_UP, WHOLE, Timing, time_models, to_record
 from groc.compute import choose
-from groc.config import Compute
 from groc.errors import GrocError
-from groc.files import check_folder, write_text
+from groc.files import write_text
 from groc.progress import Progress
+from groc.recipe import load_recipe
 from groc.report import table, to_json
 from groc.results import circumstances
 
-GIVEN = ("output.kind", "surface.kind", "training.sample", "training.full_updates")
-"""Settings that sizes and models are made of."""
+GIVEN = {
+    "output.kind": "--model",
+    "surface.kind": "--model",
+    "training.sample": "--size 100k or 1m, which have a sample,",
+    "training.full_updates": "--model 'groc, frozen'",
+    "compute.device": "--device",
+}
+"""Settings that are not for a bench to vary, and what says the same."""
 
 
 def bench(
@@ -28,23 +34,26 @@ def bench(
     if steps < 1:
         raise GrocError(f"--steps is how many steps are timed, not {steps}: give 1 or more.")
     for setting in settings:
-        if setting.partition("=")[0] in GIVEN:
-            raise GrocError(f"{setting} is for a size or a model to say: choose one with --size and --model.")
-    if out:
-        check_folder(Path(out).parent)
+        key = setting.partition("=")[0]
+        if key in GIVEN:
+            raise GrocError(f"{setting} is not for a bench to vary: choose {GIVEN[key]} in its place.")
+        if key.startswith("forms."):
+            raise GrocError(f"{setting} changes nothing here: the words of a bench and their forms are made up.")
     first, *others = {**MODELS, **OTHERS}
     chosen = [first, *(name for name in others if name in (models or MODELS))]
-    record = {**circumstances(choose(Compute(device=device))), "settings": list(settings), "steps": steps, "sizes": {}}
-    on_gpu = choose(Compute(device=device)).device.type == "cuda"
-    for name in sizes or list(SIZES)[: None if on_gpu else 1]:  # the larger ones take long on a CPU
+    policy = choose(load_recipe("penn", None, [*settings, f"compute.device={device}"]).compute)
+    record = {**circumstances(policy), "settings": list(settings), "steps": steps, "sizes": {}}
+    if out is not None:
+        write_text(Path(out), to_json(record, indent=1) + "\n")  # that it can be is better known before than after
+    for name in sizes or list(SIZES)[: None if policy.device.type == "cuda" else 1]:  # larger ones take long on a CPU
         possible = [model for model in chosen if not (SIZES[name].sample and model in WHOLE)]
-        progress = Progress(f"timing {name}", steps)
+        progress = Progress(f"timing {name}", len(possible) * (WARM_UP[policy.device.type] + steps))
         timings = time_models(SIZES[name], possible, steps, device, list(settings), progress)
         progress.close()
         record["sizes"][name] = to_record(SIZES[name], timings)
         if not as_json:
             print(_table(name, timings), end="\n\n")
-        if out:
+        if out is not None:
             write_text(Path(out), to_json(record, indent=1) + "\n")
     if as_json:
         print(to_json(record))

@@ -15,6 +15,8 @@ Row = dict[str, Any]
 NOT_RUN, NONE = "not run", "-"
 """For a person, in place of a figure: there is none yet, or there can be none. For a program both are null."""
 ONE_DIGIT = ("dev", "test", "seconds", "relations", "definitions")
+TIMES = ("seconds", "ratio")
+"""What `groc bench` measures, not a run."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def ours(row: Row, name: str) -> str:
     if row["runs"] is None:
         return ""
     if row[name] is None:
-        return "not evaluated" if row["runs"] else NOT_RUN
+        return "not timed" if name in TIMES else "not evaluated" if row["runs"] else NOT_RUN
     known = row.get(f"{name}_runs", row["runs"])
     part = f" ({known} of {row['runs']})" if known < row["runs"] else ""
     return shown(row[name], name, row.get(f"{name}_spread")) + part

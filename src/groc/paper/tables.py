@@ -220,8 +220,8 @@ _ALL = (
         _MODEL, ("seconds", "ratio", "test"), tuple(_speed_cells()), _speed,
         note="p is the probability of a full update of the output embedding. The paper's device is an RTX 2080 Ti, and "
         "its groc has characters where that of our recipes has n-grams. "
-        "Our seconds are the median step of `groc bench`, 20 x 35 words, as often as the text has them; with p, the "
-        "mean of full and other steps.",
+        "Our seconds are the median step of `groc bench`, 20 x 35 words without dropout of words and weights, as often "
+        "as the text has them; with p, the mean of full and other steps. Perplexities are those of the recipes.",
     ),
     Table(
         "size", "Models of comparable size on penn, and our best recipes (test perplexity)", "Table 11", _MODEL,

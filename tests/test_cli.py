@@ -108,6 +108,13 @@ class TestTrain:
             facts = json.loads((folder / "config.json").read_text())["facts"]
             assert json.loads(out)["perplexity"] == pytest.approx(facts["valid_perplexity"], rel=1e-6)
 
+    def test_too_little_memory_is_said_in_a_line(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        status, _, errors = run(*tiny_train(tmp_path / "run", prefix__hidden=10_000_000))
+        assert status == 1
+        assert errors.splitlines()[-1].startswith("groc: There is not enough memory")
+
     def test_a_run_that_is_not_asked_for_json_ends_with_a_sentence(
         self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
     ) -> None:

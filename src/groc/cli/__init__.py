@@ -45,6 +45,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     except GrocError as error:
         print(f"groc: {error}", file=sys.stderr)
         return 1
+    except (MemoryError, RuntimeError) as error:  # PyTorch has one of its own for GPUs and none for CPUs
+        if not (isinstance(error, MemoryError) or "memory" in str(error)):
+            raise
+        print(
+            "groc: There is not enough memory for this: choose smaller sizes, or fewer words at once.", file=sys.stderr
+        )
+        return 1
     except KeyboardInterrupt:
         return 130
     return 0

@@ -108,5 +108,5 @@ def explained(path: Path) -> Iterator[None]:
             raise GrocError(
                 f"No room on the disk to write {path}: free some space and run again; what was there is unchanged."
             ) from None
-        what = "it is a folder, so name a file in it" if path.is_dir() else "check the folder's permissions"
+        what = "it is a folder, so name a file in it" if os.path.isdir(path) else "check the folder's permissions"
         raise GrocError(f"{path} cannot be written ({error.strerror or error}): {what}.") from None

@@ -17,7 +17,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from groc.benchmark import MODELS, OTHERS, SIZES, WARM_UP, made_trainer, rewind, timed
-from groc.files import write_text
+from groc.errors import GrocError
+from groc.files import check_file, write_text
 from groc.report import table, to_json
 from groc.results import circumstances
 
@@ -35,6 +36,15 @@ def main() -> None:
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("kernels are those of a GPU, and there is none here")
+    try:
+        show(options)
+    except GrocError as error:
+        parser.error(str(error))
+
+
+def show(options: argparse.Namespace) -> None:
+    if options.out:
+        check_file(options.out)
     with (
         tempfile.TemporaryDirectory() as folder,
         made_trainer(SIZES[options.size], options.model, "cuda", [], Path(folder)) as trainer,

@@ -33,7 +33,7 @@ FEW = 10
 RARE, FREQUENT = ("1-9", "10-99"), ("1,000-9,999", "10,000+")
 """Bins of training frequency."""
 SPREADS = 2
-"""Of a model over its seeds, the larger of two: what differs by no more is not told apart."""
+"""Of a model over its seeds, the largest in sight where it has but one: what differs by no more is not told apart."""
 MARKS = {"": 57.3, ", dynamic evaluation": 51.1}
 """What AWD-LSTM (Merity et al. 2018) has on penn's test text with 24 million parameters, alone and with dynamic
 evaluation (Krause et al. 2018)."""
@@ -105,7 +105,7 @@ def closed_claims(results: Results) -> list[str]:
         groc, tied = (row["test"] for row in both)
         figures = [f"GroC {groc:.1f}, tied {tied:.1f}"] if groc and tied else []
         told = f"On penn with at most 24 million parameters{way.replace(', ', ' and ')} GroC"
-        apart = [groc < tied] if figures and abs(groc - tied) > SPREADS * spread else []
+        apart = [groc < tied] if figures and spread and abs(groc - tied) > SPREADS * spread else []
         near = len(figures) - len(apart)
         lines.append(_line(f"{told} has a lower perplexity than tied", apart, 1, figures, near))
         lines.append(_line(f"{told} is below AWD-LSTM's {mark}", [groc < mark] if groc else [], 1))

@@ -111,10 +111,9 @@ def test_a_record_says_what_was_computed_in(capsys: pytest.CaptureFixture[str]) 
         (["output.kind=groc"], "--model"),
         (["compute.device=cuda"], "--device"),
         (["forms.lexicon=none"], "made up"),
-        (["compute.graphs=yes", "--device", "cpu"], "compute.graphs=yes"),
         (["--device", "meta"], "not there"),
-        (["--out", f"{__file__}/bench.json"], "bench.json"),
-        (["--out", str(Path(__file__).parent)], "it is a folder"),
+        (["--out", f"{__file__}/bench.json"], "no folder that can be written to"),
+        (["--out", str(Path(__file__).parent)], "is a folder"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,8 +110,8 @@ def test_two_hundred_fast_steps_stay_with_plain_ones(workshop: Workshop, tmp_pat
     """Matrix work in bfloat16, compiled, recorded, with the kernels for letters; and in float32 with none of that."""
     losses = []
     for way in ("no", "yes"):
-        fast = {f"compute.{name}": way for name in ("bf16", "compile", "graphs")}
-        changes = {**NO_DROPOUT, "training.rate": 5e-3, "compute.device": "cuda", **fast}
+        compute = {f"compute.{name}": way for name in ("bf16", "compile", "graphs")}
+        changes = {**NO_DROPOUT, "training.rate": 5e-3, "compute.device": "cuda", **compute}
         trainer = workshop.trainer(tmp_path / way, tiny_config("groc", surface, changes))
         losses.append(losses_of(trainer, 200).view(10, 20).mean(1))
         if surface == "cnn":

@@ -96,7 +96,7 @@ def twin_of_histograms(gradient: Tensor, where: Tensor, codes: Tensor, table: Te
     return counted, values.sum(0)
 
 
-STRINGS, CHARACTERS, WIDTHS = [1, 9, 700], [2, 40, 200], [[1], [3, 8], [2, 4, 5, 6, 7]]
+STRINGS, CHARACTERS, WIDTHS = [1, 9, 700], [2, 40, KEPT, KEPT + 1, 200], [[1], [3, 8], [2, 4, 5, 6, 7]]
 
 
 @pytest.mark.usefixtures("kernels")
@@ -186,12 +186,16 @@ class TestStringsByTables:
 
     def test_without_gradients_many_strings_are_taken_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         cnn, strings = made(["bank", "banker", "embankment", "river", "x" * 30], (5, 6, 7))
+        taken, take = [], Characters.take
+        monkeypatch.setattr(Characters, "take", lambda self, which: taken.append(len(which)) or take(self, which))
         with torch.no_grad():
             whole = cnn(strings)
             monkeypatch.setattr(cnn_module, "CHUNK", 2)
             torch.testing.assert_close(cnn(strings), whole)
             with torch.autocast("cpu", torch.bfloat16):
                 torch.testing.assert_close(cnn(strings).float(), whole, rtol=5e-2, atol=5e-2)
+        assert max(taken) == 2
+        assert sum(taken) == 2 * len(strings)
 
     @pytest.mark.parametrize("which", ["characters", "kernels.1", "shifts"])
     @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -214,13 +214,10 @@ def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_
     assert search.best is search.trials[1]
 
 
-def test_settings_that_prove_impossible_fail_where_others_did_not(untested: Path, tmp_path: Path) -> None:
-    """What is wrong with the corpus or the device stops a search at its first trial; this is about one trial alone."""
-    search = made(untested, tmp_path / "out", {"training.sample": ["2", "100000"]})
-    search.run()
-    assert [trial.state for trial in search.trials] == ["done", "failed"]
+def test_a_sample_that_is_none_is_refused_before_anything_is_trained(untested: Path, tmp_path: Path) -> None:
     with pytest.raises(GrocError, match="is no sample of"):
-        made(untested, tmp_path / "other", {"training.sample": ["100000", "2"]}).run()
+        made(untested, tmp_path / "out", {"training.sample": ["2", "100000"]})
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_trial_that_cannot_go_on_here_is_not_given_up(untested: Path, tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ class Timing:
     """Medians of one model, in milliseconds."""
 
     model: str
+    device: str
+    """On what, and how: with a sample steps are neither compiled nor recorded."""
     step: float
     ratio: float
     """To the first model's step."""
@@ -114,7 +116,8 @@ def time_models(
     torch.compiler.reset()
     with ExitStack() as stack:
         # PyTorch compiles the same function a few times and then no more: here it is one of every model.
-        stack.enter_context(torch._dynamo.config.patch(recompile_limit=4 * len(models)))
+        limit = max(torch._dynamo.config.recompile_limit, 4 * len(models))
+        stack.enter_context(torch._dynamo.config.patch(recompile_limit=limit))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainers = {name: stack.enter_context(made_trainer(size, name, device, settings, folder)) for name in models}
         times: dict[str, list[float]] = {name: [] for name in trainers}
@@ -138,6 +141,7 @@ def time_models(
         return [
             Timing(
                 model=name,
+                device=trainers[name].policy.describe(),
                 step=median,
                 ratio=median / medians[models[0]],
                 words_per_second=1000 * words.batch * words.unroll / median,

@@ -64,8 +64,6 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
     except (RuntimeError, AssertionError, NotImplementedError):
         raise GrocError(f"The device {name!r} is not there: use cpu, or auto for what the machine has.") from None
     on_gpu = device.type == "cuda"
-    if compute.graphs == "yes" and not on_gpu:
-        raise GrocError("compute.graphs=yes records steps for a GPU, and there is none here: leave it at auto.")
     if on_gpu:
         if device.index is not None:
             torch.cuda.set_device(device)

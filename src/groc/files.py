@@ -61,6 +61,13 @@ def check_folder(folder: Path) -> None:
         raise GrocError(f"{there} is no folder that can be written to: choose another one.")
 
 
+def check_file(path: Path) -> None:
+    """The same of one file."""
+    if os.path.isdir(path):
+        raise GrocError(f"{path} is a folder: name a file.")
+    check_folder(path.parent)
+
+
 def append_line(path: Path, keep: int, line: str) -> int:
     """Cut a file to its first `keep` bytes and add a line. Its new size comes back."""
     with explained(path), open(path, "ab") as handle:
@@ -108,5 +115,6 @@ def explained(path: Path) -> Iterator[None]:
             raise GrocError(
                 f"No room on the disk to write {path}: free some space and run again; what was there is unchanged."
             ) from None
-        what = "it is a folder, so name a file in it" if os.path.isdir(path) else "check the folder's permissions"
-        raise GrocError(f"{path} cannot be written ({error.strerror or error}): {what}.") from None
+        raise GrocError(
+            f"{path} cannot be written ({error.strerror or error}): check the folder's permissions."
+        ) from None

@@ -156,7 +156,7 @@ def score(
         first = torch.cat([targets.new_tensor([model.vocabulary.end]), targets[-1, :-1]])
         inputs = torch.cat([first[None], targets[:-1]])
         state: State = model.prefix.start(streams)
-        rows = max(LOGITS // len(model.vocabulary), 1)
+        rows = max(LOGITS // (len(model.vocabulary) * model.prefix.softmax.at_once), 1)
         log_probs = []
         for start in range(0, length, unroll):
             window = slice(start, start + unroll)

@@ -26,7 +26,7 @@ from groc.files import write_text
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, grid
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
-from groc.training import Interrupted
+from groc.training import Interrupted, check_sample
 
 RECORD = "search.json"
 FEWEST = 4
@@ -75,11 +75,16 @@ class Search:
                 f"The grid has {size} combinations and the budget is {self.budget} trials: "
                 f"give --trials {size}, shorter lists, or --method tpe."
             )
+        corpus = Corpus(self.config.corpus)
+        words = len(corpus.vocabulary())
         for key, values in self.space.items():  # what is not possible is better known now than at night
             ends = [values.low, values.high] if isinstance(values, Range) else values
-            if len({self.config.replace({key: value}) for value in ends}) < len(ends):
+            configs = {self.config.replace({key: value}) for value in ends}
+            if len(configs) < len(ends):
                 raise GrocError(f"{key} has the same value twice: a trial of it would be wasted, so give each once.")
-        self.tokens = len(Corpus(self.config.corpus).text("train"))
+            for config in configs:
+                check_sample(config.training.sample, words)
+        self.tokens = len(corpus.text("train"))
         """Of the training text: two corpora may have the same name."""
         self._restore()
 
@@ -162,8 +167,8 @@ class Search:
             }
             write_result(folder / RESULT, config, choose(config.compute), facts, _metrics(folder))
         except GrocError as error:
-            if not watch.asked and (started or not self.best):
-                raise  # no step was made: the corpus or the device are wrong, or what there is to go on from
+            if not watch.asked:
+                raise  # nothing was trained: the settings, the corpus or the device are wrong
             trial.state = "failed"
             print(f"{folder} failed: {error}", file=sys.stderr)
         rows = _metrics(folder)

@@ -88,10 +88,7 @@ class Trainer:
         counts, draws = model.vocabulary.counts, self.options.sample
         self.means = [b for part in model.modules() if isinstance(part, UsualEntries) for b in part.buffers()]
         """What processes find out together besides gradients."""
-        if draws >= len(counts):
-            raise GrocError(
-                f"training.sample={draws} is no sample of {len(counts):,} words: leave it out, and each step takes all."
-            )
+        check_sample(draws, len(counts))
         self.sampler = Sampler(counts, draws, policy.device) if draws else None
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""
@@ -377,6 +374,13 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def check_sample(draws: int, words: int) -> None:
+    if draws >= words:
+        raise GrocError(
+            f"training.sample={draws} is no sample of {words:,} words: leave it out, and each step takes all."
+        )
 
 
 def _streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:

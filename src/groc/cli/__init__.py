@@ -17,6 +17,9 @@ from groc.cli.options import add_glossary
 from groc.cli.output import printing
 from groc.errors import GrocError
 
+NO_MEMORY = ("out of memory", "allocate memory", "not enough memory")
+"""What PyTorch says in errors that have no type of their own."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status comes back."""
@@ -46,7 +49,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"groc: {error}", file=sys.stderr)
         return 1
     except (MemoryError, RuntimeError) as error:  # PyTorch has one of its own for GPUs and none for CPUs
-        if not (isinstance(error, MemoryError) or "memory" in str(error)):
+        if not (isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)):
             raise
         print(
             "groc: There is not enough memory for this: choose smaller sizes, or fewer words at once.", file=sys.stderr

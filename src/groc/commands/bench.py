@@ -8,7 +8,7 @@ from pathlib import Path
 from groc.benchmark import MODELS, OTHERS, SIZES, WARM_UP, WHOLE, Timing, time_models, to_record
 from groc.compute import choose
 from groc.errors import GrocError
-from groc.files import write_text
+from groc.files import check_file, write_text
 from groc.progress import Progress
 from groc.recipe import load_recipe
 from groc.report import table, to_json
@@ -44,7 +44,7 @@ def bench(
     policy = choose(load_recipe("penn", None, [*settings, f"compute.device={device}"]).compute)
     record = {**circumstances(policy), "settings": list(settings), "steps": steps, "sizes": {}}
     if out is not None:
-        write_text(Path(out), to_json(record, indent=1) + "\n")  # that it can be is better known before than after
+        check_file(Path(out))
     for name in sizes or list(SIZES)[: None if policy.device.type == "cuda" else 1]:  # larger ones take long on a CPU
         possible = [model for model in chosen if not (SIZES[name].sample and model in WHOLE)]
         progress = Progress(f"timing {name}", len(possible) * (WARM_UP[policy.device.type] + steps))

@@ -28,6 +28,9 @@ def loss(prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
 class Softmax(nn.Module):
     """p = softmax(E^out h + b)."""
 
+    at_once = 1
+    """How many scores a loss makes of a word behind a prefix."""
+
     def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
         """-log p(target | prefix) of each. Shape: [N, d], [N] -> [N]"""
         return loss(prefixes, embeddings, targets)
@@ -47,6 +50,7 @@ class Mixture(Softmax):
         super().__init__()
         self.weights = nn.Linear(dim, softmaxes, bias=False)
         self.maps = nn.ModuleList(nn.Linear(dim, dim) for _ in range(softmaxes))
+        self.at_once = softmaxes
         self.dropout = nn.Dropout(checked_rate(dropout))
 
     def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:

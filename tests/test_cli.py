@@ -276,6 +276,17 @@ class TestRecords:
         (recorded,) = evaluations.values()
         assert recorded["perplexity"] == json.loads(out)["perplexity"]
 
+    def test_figures_say_where_they_were_taken_if_not_where_the_run_was_trained(
+        self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path
+    ) -> None:
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        for trained_on, told in (("CPU, bfloat16", None), ("Some GPU, bfloat16", "CPU, float32")):
+            record = json.loads((folder / "result.json").read_text())
+            (folder / "result.json").write_text(json.dumps({**record, "device": trained_on}))
+            run("eval", folder, corpus_folder, "--record")
+            (recorded,) = json.loads((folder / "result.json").read_text())["evaluations"].values()
+            assert recorded.get("device") == told
+
     def test_new_words_of_a_closed_model(
         self, run: Run, trained: dict[str, Path], corpus_folder: Path, tmp_path: Path
     ) -> None:

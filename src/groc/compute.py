@@ -45,10 +45,14 @@ class Policy:
         return cast(Function, torch.compile(function, dynamic=False))
 
     def describe(self) -> str:
-        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
+        name = device_name(self.device)
         number = "bfloat16 with the LSTM" if self.bf16_prefix else "bfloat16" if self.bf16 else "float32"
         ways = {"compiled": self.compile, "recorded": self.graphs}
         return ", ".join([name, number, *(way for way, taken in ways.items() if taken)])
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
 
 
 def choose(compute: Compute, group: Group | None = None) -> Policy:

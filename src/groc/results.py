@@ -85,6 +85,8 @@ def add_evaluation(path: Path, summary: dict[str, Any]) -> str:
         name = evaluation_name(summary)
         kept = {name: value for name, value in summary.items() if name not in ("run", "text")}
         kept |= {"date": _today(), "commit": commit()}  # a run may be evaluated long after it was trained
+        if kept.get("device", "").partition(",")[0] == record.get("device", "").partition(",")[0]:
+            kept.pop("device", None)  # it was trained there
         if kept.get("tuned_on"):
             kept["tuned_on"] = text_name(kept["tuned_on"])
         before = record["evaluations"].get(name)

@@ -20,7 +20,7 @@ from groc.adaptation.online import describe as describe_online
 from groc.adaptation.telling import telling_less
 from groc.adaptation.tuning import NEW, at_edges
 from groc.adaptation.tuning import tune as tune_online
-from groc.compute import choose
+from groc.compute import choose, device_name
 from groc.config import Compute
 from groc.corpus import Corpus, Text, read_text
 from groc.errors import GrocError
@@ -163,10 +163,11 @@ def evaluate(
 
 
 def circumstances_of(model: LanguageModel, online: Online, measured: bool = False) -> dict[str, Any]:
-    """With what a model read a text, for its record."""
+    """With what and where a model read a text, for its record."""
     evenly = {} if model.is_open else {"sharpness": None}  # so new words of a closed model share
     uniform = online.spread_by(model) if model.mixes_uniform else 0.0
-    return {"uniform_mixed_in": uniform, **online.facts(measured), **evenly}
+    device = f"{device_name(model.device)}, float32"
+    return {"uniform_mixed_in": uniform, "device": device, **online.facts(measured), **evenly}
 
 
 def _usual_for_new_words(model: LanguageModel, given: Online) -> str:

@@ -15,7 +15,7 @@ from groc.adaptation.dynamic import Dynamic
 from groc.building import build_lexicon
 from groc.commands.evaluate import evaluate as evaluate_run
 from groc.commands.train import run as train
-from groc.compute import Group, choose
+from groc.compute import Group, choose, device_name
 from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.files import check_folder, write_text
@@ -109,8 +109,13 @@ def evaluate(folder: Path, corpus: Path, helped: tuple[str, ...] = ()) -> None:
     progress = Progress(f"scoring {text.name}", len(text))
     summary = summarise(score(model, text.ids(model.vocabulary), progress=progress))
     progress.close()
-    protocol = "strict: one stream, state carried, every token"
-    summary |= {"text": text.name, "vocabulary_kind": "union", "coverage": share, "protocol": protocol}
+    summary |= {
+        "text": text.name,
+        "vocabulary_kind": "union",
+        "coverage": share,
+        "device": f"{device_name(model.device)}, float32",
+        "protocol": "strict: one stream, state carried, every token",
+    }
     add_evaluation(folder / RESULT, summary)
 
 

@@ -127,12 +127,12 @@ extern "C" bool run_letter_maxima(
 
 extern "C" bool run_letter_histograms(
     int grid_x, int grid_y, int threads, int bytes, const unsigned short* gradient, const byte* where,
-    const byte* codes, const int* widths, float* tables, float* shifts,
-    int strings, int share, int stride, int offsets, int characters, int kept, int filters
+    const byte* codes, const int* widths, float* tables, float* rares, float* shifts,
+    int strings, int share, int stride, int offsets, int characters, int limit, int filters
 ) {
     return launch(grid_x, grid_y, threads, bytes, [&] {
         letter_histograms(
-            gradient, where, codes, widths, tables, shifts, strings, share, stride, offsets, characters, kept, filters
+            gradient, where, codes, widths, tables, rares, shifts, strings, share, stride, offsets, characters, limit, filters
         );
     });
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from groc import benchmark
-from groc.benchmark import MANY_OTHERS, Size, made_forms, time_models
+from groc.benchmark import FEW_ENDINGS, MANY_ENDINGS, Endings, Size, made_forms, time_models
 from groc.cli import main
 from groc.nn.characters import CODES, Characters
 from groc.nn.letters import Letters
@@ -28,24 +28,31 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("words", [1, 30, 1000, 10_000])
-@pytest.mark.parametrize("others", [Size.others, MANY_OTHERS])
-def test_made_up_words_differ(words: int, others: str) -> None:
-    forms = made_forms(words, 2 * words, np.random.default_rng(1), others)
+@pytest.mark.parametrize("endings", [FEW_ENDINGS, MANY_ENDINGS])
+def test_made_up_words_differ(words: int, endings: Endings) -> None:
+    forms = made_forms(words, 2 * words, np.random.default_rng(1), endings)
     assert len({forms.string(i) for i in range(len(forms))}) == 2 * words
     assert forms.words == words
 
 
-@pytest.mark.parametrize(("size", "characters", "rare"), [("penn", 51, (0, 0)), ("wikitext2", 179, (0.01, 0.02))])
-def test_made_up_words_have_as_many_characters_as_those_of_a_corpus(
-    size: str, characters: int, rare: tuple[float, float]
+@pytest.mark.parametrize(
+    ("size", "characters", "kept", "rare", "beyond"),
+    [("penn", 51, 32, 0.0175, 0.0175), ("penn, words alone", 51, 32, 0.0175, 0.0175),
+     ("wikitext2", 180, 64, 0.019, 0.29)],
+)  # fmt: skip
+def test_made_up_words_have_such_characters_as_those_of_a_corpus(
+    size: str, characters: int, kept: int, rare: float, beyond: float
 ) -> None:
-    """With the two marks and what is no character, as the kernels for letters count them."""
+    """As the kernels for letters count them, with the two marks and what is no character: how many there are, how many
+    of them are kept, the share of strings that have others, and of those that have any but the first 32."""
     made = benchmark.SIZES[size]
-    forms = made_forms(made.words, made.strings, np.random.default_rng(1), made.others)
+    forms = made_forms(made.words, made.strings, np.random.default_rng(1), made.endings)
     strings = Characters.of(forms, longest=50, widest=6)
     letters = Letters.of(strings.codes, strings.lengths, CODES)
     assert int(letters.codes.max()) + 1 == pytest.approx(characters, rel=0.05)
-    assert rare[0] <= float(letters.rare.float().mean()) <= rare[1]
+    assert letters.limit == kept
+    assert float(letters.rare.float().mean()) == pytest.approx(rare, rel=0.2)
+    assert float((letters.codes >= 32).any(1).float().mean()) == pytest.approx(beyond, rel=0.2)
 
 
 @pytest.mark.parametrize("sample", [0, 20])

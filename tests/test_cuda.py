@@ -53,8 +53,11 @@ def test_sums_over_lists_equal_those_of_embedding_bag(dim: int, dtype: torch.dty
 @pytest.mark.parametrize("strings", test_letters.STRINGS)
 @pytest.mark.parametrize("characters", test_letters.CHARACTERS)
 @pytest.mark.parametrize("widths", test_letters.WIDTHS)
-def test_kernels_for_letters_do_what_their_twins_do(strings: int, characters: int, widths: list[int]) -> None:
-    test_letters.check_kernels(strings, characters, widths, "cuda")
+@pytest.mark.parametrize("limit", test_letters.LIMITS)
+def test_kernels_for_letters_do_what_their_twins_do(
+    strings: int, characters: int, widths: list[int], limit: int
+) -> None:
+    test_letters.check_kernels(strings, characters, widths, limit, "cuda")
 
 
 @pytest.mark.parametrize("filters", [(1,), (10, 20, 30, 40, 60, 3, 7), (32, 32, 64, 128, 256, 512)])

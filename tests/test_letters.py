@@ -23,7 +23,17 @@ from groc.nn import cnn as cnn_module
 from groc.nn import cuda_letters
 from groc.nn.characters import CODES, Characters
 from groc.nn.cnn import CharacterCNN
-from groc.nn.letters import BLOCK, KEPT, LONGEST, WIDEST, Letters, block_widths, letter_table
+from groc.nn.letters import (
+    BLOCK,
+    FEWEST_KEPT,
+    LONGEST,
+    MOST_KEPT,
+    RARE,
+    WIDEST,
+    Letters,
+    block_widths,
+    letter_table,
+)
 
 NOWHERE = 255
 NN = Path(groc.nn.__file__ or "").parent
@@ -96,18 +106,20 @@ def twin_of_histograms(gradient: Tensor, where: Tensor, codes: Tensor, table: Te
     return counted, values.sum(0)
 
 
-STRINGS, CHARACTERS, WIDTHS = [1, 9, 700], [2, 40, KEPT, KEPT + 1, 200], [[1], [3, 8], [2, 4, 5, 6, 7]]
+STRINGS, CHARACTERS, WIDTHS = [1, 9, 700], [2, 40, 64, 65, 200], [[1], [3, 8], [2, 4, 5, 6, 7]]
+LIMITS = [FEWEST_KEPT, MOST_KEPT]
 
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("strings", STRINGS)
 @pytest.mark.parametrize("characters", CHARACTERS)
 @pytest.mark.parametrize("widths", WIDTHS)
-def test_kernels_do_what_their_twins_do(strings: int, characters: int, widths: list[int]) -> None:
-    check_kernels(strings, characters, widths, "cpu")
+@pytest.mark.parametrize("limit", LIMITS)
+def test_kernels_do_what_their_twins_do(strings: int, characters: int, widths: list[int], limit: int) -> None:
+    check_kernels(strings, characters, widths, limit, "cpu")
 
 
-def check_kernels(strings: int, characters: int, widths: list[int], device: str) -> None:
+def check_kernels(strings: int, characters: int, widths: list[int], limit: int, device: str) -> None:
     torch.manual_seed(strings + characters)
     offsets, filters, longest = max(widths), BLOCK * len(widths), 20
     lengths = torch.randint(1, longest + 1, (strings,), dtype=torch.int32)
@@ -118,14 +130,15 @@ def check_kernels(strings: int, characters: int, widths: list[int], device: str)
     for block, width in enumerate(widths):
         table[:, width:, block * BLOCK : (block + 1) * BLOCK] = 0
     gradient = torch.randn(strings, filters).bfloat16()
-    rare, blocks = (codes >= KEPT).any(1), torch.tensor(widths, dtype=torch.int32)
+    rare, blocks = (codes >= limit).any(1), torch.tensor(widths, dtype=torch.int32)
 
     def there(*tensors: Tensor) -> list[Tensor]:
         return [tensor.to(device) for tensor in tensors]
 
-    features, where = cuda_letters.letter_maxima(*there(table.half(), shifts, codes, lengths, rare, blocks))
-    tables, sums = cuda_letters.letter_histograms(*there(gradient, where, codes, blocks), characters, offsets)
-    features, where, tables, sums = (tensor.cpu() for tensor in (features, where, tables, sums))
+    features, where = cuda_letters.letter_maxima(*there(table.half(), shifts, codes, lengths, rare, blocks), limit)
+    parts = cuda_letters.letter_histograms(*there(gradient, where, codes, blocks), characters, offsets, limit)
+    features, where, tables, rares, sums = (tensor.cpu() for tensor in (features, where, *parts))
+    counted_by_kernel = torch.cat([tables.sum(0), rares.sum(0)])
 
     expected, expected_where = twin_of_maxima(table.half(), shifts, codes, lengths)
     assert (features == expected).all()
@@ -134,32 +147,28 @@ def check_kernels(strings: int, characters: int, widths: list[int], device: str)
     close = {"rtol": 1e-5, "atol": 1e-4}
     for block, width in enumerate(widths):
         mine = slice(block * BLOCK, (block + 1) * BLOCK)
-        torch.testing.assert_close(tables.sum(0)[:, :width, mine].double(), counted[:, :width, mine], **close)
-        assert (tables[:, :, width:, mine] == 0).all()
+        torch.testing.assert_close(counted_by_kernel[:, :width, mine].double(), counted[:, :width, mine], **close)
+        assert (counted_by_kernel[:, width:, mine] == 0).all()
     torch.testing.assert_close(sums.sum(0).double(), summed, **close)
 
 
 @pytest.mark.parametrize("offsets", range(1, WIDEST + 1))
-def test_warps_share_a_block_only_where_none_writes_where_another_does_and_two_blocks_fit(offsets: int) -> None:
-    """Rare characters are counted in memory that the warps of a block would share, which run one behind the other here
-    and would hide it."""
-    for characters in range(2, 256):
-        warps = cuda_letters._warps_of_histograms(characters, offsets)
+def test_warps_share_a_block_of_which_two_fit(offsets: int) -> None:
+    for kept in range(2, MOST_KEPT + 1):
+        warps = cuda_letters._warps_of_histograms(kept, offsets)
         assert warps in (1, 2, 4)
-        if warps > 1:
-            assert characters <= KEPT
-            assert warps * characters * offsets * 32 * 4 <= 100_000
-    assert cuda_letters._warps_of_histograms(8, offsets) == 4
+        assert warps == 1 or warps * kept * offsets * 32 * 4 <= 100_000
+        assert warps == 4 or 2 * warps * kept * offsets * 32 * 4 > 100_000
 
 
 def test_python_and_kernels_have_the_same_constants() -> None:
     text = (NN / "letters.cuh").read_text()
-    for name, value in {"LANES": cuda_letters.LANES, "BLOCK": BLOCK, "KEPT": KEPT, "NOWHERE": NOWHERE}.items():
+    for name, value in {"LANES": cuda_letters.LANES, "BLOCK": BLOCK, "NOWHERE": NOWHERE}.items():
         assert f" {name} = {value}" in text
     assert f"case {WIDEST}:" in text
     assert f"case {WIDEST + 1}:" not in text
     assert LONGEST < NOWHERE
-    assert KEPT.bit_count() == 1
+    assert FEWEST_KEPT.bit_count() == MOST_KEPT.bit_count() == 1  # one test of some bits is enough for all characters
 
 
 @pytest.mark.usefixtures("kernels")
@@ -236,7 +245,9 @@ def test_numbers_of_characters_name_the_same_characters(some: list[str]) -> None
     assert codes.shape[1] % 4 == 0
     counts = torch.bincount(letters.codes.flatten().long())[1:]
     assert (counts[:-1] >= counts[1:]).all()
-    assert letters.rare.tolist() == [max(row) >= KEPT for row in letters.codes.tolist()]
+    assert letters.rare.tolist() == [max(row) >= letters.limit for row in letters.codes.tolist()]
+    beyond_few = sum(max(row) >= FEWEST_KEPT for row in letters.codes.tolist())
+    assert letters.limit == (FEWEST_KEPT if beyond_few <= RARE * len(letters.codes) else MOST_KEPT)
 
 
 def test_a_table_has_nothing_for_no_character_nor_beyond_the_width_of_a_filter() -> None:

@@ -32,6 +32,16 @@ WARM_UP = {"cpu": 2, "cuda": 6}
 """Steps of each model before the clock runs; the first ones fill caches, and on a GPU compile and are recorded."""
 
 
+Endings = tuple[tuple[float, str], ...]
+"""Characters besides a to z, and the share of the longer made-up strings that end in one of them: how many characters
+there are, and how many strings have seldom ones, is part of what strings cost."""
+FEW_ENDINGS: Endings = ((0.025, "0123456789.,-'&$/*#\\NA"),)
+"""As in Penn's words."""
+_ASCII = "".join(map(chr, range(0x21, 0x61)))
+MANY_ENDINGS: Endings = ((0.4, _ASCII[:35]), (0.026, 60 * _ASCII[35:] + "".join(map(chr, range(0x80, 0x800)))))
+"""As in WikiText-2's words, with characters of two bytes."""
+
+
 @dataclass(frozen=True)
 class Size:
     """A job to time: a recipe with a vocabulary of so many words, and how many of them a step draws (0: all)."""
@@ -41,21 +51,17 @@ class Size:
     strings: int
     """Distinct strings to encode: the words, and those that occur in their relations and definitions alone."""
     sample: int = 0
-    others: str = "0123456789.,-'&$/*#\\NA"
-    """Characters that some strings have besides a to z. With these there are as many as in Penn's words."""
+    endings: Endings = FEW_ENDINGS
+    """Characters that some strings end in."""
 
 
-ODD = 0.03
-"""The share of longer made-up strings that end in another character than a to z."""
-MANY_OTHERS = 30 * "".join(map(chr, range(0x21, 0x61))) + "".join(map(chr, range(0x80, 0x800)))
-"""With these, as many of one byte as of two, there are some 180 bytes, as many as in WikiText-2's words."""
 SIZES = {
     "penn": Size("penn", 10_000, 18_078),  # as many as with WordNet
     "penn, words alone": Size("penn", 10_000, 10_000),  # the published rules: forms that are words of the vocabulary
-    "wikitext2": Size("wikitext2", 33_278, 46_662, others=MANY_OTHERS),
-    "wikitext2, words alone": Size("wikitext2", 33_278, 33_278, others=MANY_OTHERS),
-    "100k": Size("penn", 100_000, 140_000, 8192, MANY_OTHERS),
-    "1m": Size("penn", 1_000_000, 1_400_000, 8192, MANY_OTHERS),
+    "wikitext2": Size("wikitext2", 33_278, 46_662, endings=MANY_ENDINGS),
+    "wikitext2, words alone": Size("wikitext2", 33_278, 33_278, endings=MANY_ENDINGS),
+    "100k": Size("penn", 100_000, 140_000, 8192, MANY_ENDINGS),
+    "1m": Size("penn", 1_000_000, 1_400_000, 8192, MANY_ENDINGS),
 }
 MODELS: dict[str, tuple[str, ...]] = {
     "tied": ("tied",),
@@ -201,7 +207,7 @@ def made_trainer(size: Size, name: str, device: str, settings: list[str], folder
     config = config.replace({"compute.device": device})
     policy, group = choose(config.compute), Group()
     draw = np.random.default_rng(1)
-    forms = made_forms(size.words, size.strings, draw, size.others)
+    forms = made_forms(size.words, size.strings, draw, size.endings)
     words = (END, *(forms.string(i) for i in range(1, size.words)))
     expected = 1e6 / np.arange(1, size.words + 1)
     vocabulary = Vocabulary(words, np.maximum(expected, 1).astype(int).tolist())
@@ -218,9 +224,8 @@ def made_trainer(size: Size, name: str, device: str, settings: list[str], folder
         yield trainer
 
 
-def made_forms(words: int, strings: int, draw: np.random.Generator, others: str = Size.others) -> WordForms:
-    """Made-up strings of some 8 letters, the first of them words, each with 2 related and 6 defining ones. A few end in
-    one of the `others`: how many characters there are at all is part of what strings cost."""
+def made_forms(words: int, strings: int, draw: np.random.Generator, endings: Endings = FEW_ENDINGS) -> WordForms:
+    """Made-up strings of some 8 letters, the first of them words, each with 2 related and 6 defining ones."""
     sizes = draw.integers(5, 12, strings)
     sizes[-1] = 31  # one word is always very long
     boundaries = np.concatenate([[0], np.cumsum(sizes)])
@@ -228,9 +233,10 @@ def made_forms(words: int, strings: int, draw: np.random.Generator, others: str 
     # Words must differ: each begins with its own number, written in letters.
     for place in range(5):
         characters[boundaries[:-1] + place] = ord("a") + np.arange(strings) // 26**place % 26
-    for string in np.flatnonzero((sizes >= 7) & (draw.random(strings) < ODD)):
-        last = others[draw.integers(len(others))].encode()
-        characters[boundaries[string + 1] - len(last) : boundaries[string + 1]] = list(last)
+    for share, some in endings:
+        for string in np.flatnonzero((sizes >= 7) & (draw.random(strings) < share)):
+            last = some[draw.integers(len(some))].encode()
+            characters[boundaries[string + 1] - len(last) : boundaries[string + 1]] = list(last)
 
     def lists(length: int) -> Lists:
         index = draw.integers(0, strings, words * length).astype(np.int32)
@@ -265,5 +271,5 @@ def _peak_memory(policy: Policy) -> Iterator[Callable[[], float | None]]:
 
 
 def to_record(size: Size, timings: list[Timing]) -> dict[str, Any]:
-    named = {**asdict(size), "others": len(set(size.others))}
-    return {**named, "models": [asdict(timing) for timing in timings]}
+    endings = sum(len(set(some)) for _, some in size.endings)
+    return {**asdict(size), "endings": endings, "models": [asdict(timing) for timing in timings]}

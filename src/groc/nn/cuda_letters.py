@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from groc.nn.letters import BLOCK, KEPT
+from groc.nn.letters import BLOCK, MOST_KEPT
 
 LANES = 32
 THREADS = 256
@@ -29,7 +29,9 @@ def works(device: torch.device, offsets: int) -> bool:
         for name in ("letter_maxima", "letter_histograms"):
             _compiled(name, device.index)
         why = (
-            "" if _memory_of_maxima(KEPT, offsets) <= _shared_memory(device.index) else "a block has too little memory"
+            ""
+            if _memory_of_maxima(MOST_KEPT, offsets) <= _shared_memory(device.index)
+            else "a block has too little memory"
         )
     except (OSError, RuntimeError, AttributeError, ImportError) as error:  # older versions of PyTorch, other GPUs
         why = f"its kernels cannot be compiled: {error}"
@@ -68,30 +70,28 @@ def _launch(name: str, grid: tuple[int, int], threads: int, memory: int, argumen
         _compiled(name, device)((*grid, 1), (threads, 1, 1), arguments, memory)
 
 
-def _memory_of_maxima(characters: int, offsets: int) -> int:
-    return min(characters, KEPT) * offsets * BLOCK * 2
-
-
 @torch.library.custom_op(
     "groc::letter_maxima",
     mutates_args=(),
-    schema="(Tensor table, Tensor shifts, Tensor codes, Tensor lengths, Tensor rare, Tensor widths)"
+    schema="(Tensor table, Tensor shifts, Tensor codes, Tensor lengths, Tensor rare, Tensor widths, int limit)"
     " -> (Tensor, Tensor)",
 )
 def letter_maxima(
-    table: Tensor, shifts: Tensor, codes: Tensor, lengths: Tensor, rare: Tensor, widths: Tensor
+    table: Tensor, shifts: Tensor, codes: Tensor, lengths: Tensor, rare: Tensor, widths: Tensor, limit: int
 ) -> tuple[Tensor, Tensor]:
-    """relu(maximum + shift) of each string and filter, and the position of the maximum.
+    """relu(maximum + shift) of each string and filter, and the position of the maximum. Strings that have characters
+    from the limit on are rare.
 
     Shape: [characters, offsets, f] half, [f], [S, L] byte, [S] int, [S] bool, [blocks] int -> [S, f] twice
     """
     (characters, offsets, filters), (strings, stride) = table.shape, codes.shape
+    kept = min(characters, limit)
     features = codes.new_empty(strings, filters, dtype=torch.bfloat16)
     where = codes.new_empty(strings, filters, dtype=torch.uint8)
     tensors = [table.contiguous(), codes, lengths, rare, shifts.contiguous(), widths, features, where]
-    sizes = [strings, STRINGS, stride, offsets, min(characters, KEPT), filters]
+    sizes = [strings, STRINGS, stride, offsets, kept, filters]
     grid = -(-strings // STRINGS), filters // BLOCK
-    _launch("letter_maxima", grid, THREADS, _memory_of_maxima(characters, offsets), [*tensors, *sizes])
+    _launch("letter_maxima", grid, THREADS, _memory_of_maxima(kept, offsets), [*tensors, *sizes])
     return features, where
 
 
@@ -103,43 +103,36 @@ def _(
     lengths: Tensor,  # noqa: ARG001
     rare: Tensor,  # noqa: ARG001
     widths: Tensor,  # noqa: ARG001
+    limit: int,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:
     shape = len(codes), table.shape[2]
     return codes.new_empty(shape, dtype=torch.bfloat16), codes.new_empty(shape, dtype=torch.uint8)
 
 
-def _warps_of_histograms(characters: int, offsets: int) -> int:
-    """How many shares a block adds up before it writes."""
-    if characters > KEPT:
-        return 1
-    return max(warps for warps in (1, 2, 4) if warps == 1 or warps * _memory_of_histogram(characters, offsets) <= ROOM)
-
-
-def _memory_of_histogram(characters: int, offsets: int) -> int:
-    return min(characters, KEPT) * offsets * LANES * 4
-
-
 @torch.library.custom_op(
     "groc::letter_histograms",
     mutates_args=(),
-    schema="(Tensor gradient, Tensor where, Tensor codes, Tensor widths, int characters, int offsets)"
-    " -> (Tensor, Tensor)",
+    schema="(Tensor gradient, Tensor where, Tensor codes, Tensor widths, int characters, int offsets, int limit)"
+    " -> (Tensor, Tensor, Tensor)",
 )
 def letter_histograms(
-    gradient: Tensor, where: Tensor, codes: Tensor, widths: Tensor, characters: int, offsets: int
-) -> tuple[Tensor, Tensor]:
-    """The gradients of the table and of the shifts, in parts to be added up.
+    gradient: Tensor, where: Tensor, codes: Tensor, widths: Tensor, characters: int, offsets: int, limit: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of the table, of characters below the limit and of the others, and of the shifts, all in parts to
+    be added up.
 
-    Shape: [S, f] bfloat16, [S, f], [S, L], [blocks] -> [parts, characters, offsets, f], [shares, f]
+    Shape: [S, f] bfloat16, [S, f], [S, L], [blocks] -> [parts, kept, offsets, f], [shares, others, offsets, f],
+    [shares, f]
     """
     (strings, stride), filters = codes.shape, gradient.shape[1]
-    tables, shifts = _empty_histograms(gradient, characters, offsets)
-    warps = SHARES // len(tables)
-    tensors = [gradient, where, codes, widths, tables, shifts]
-    sizes = [strings, -(-strings // SHARES), stride, offsets, characters, min(characters, KEPT), filters]
-    memory = warps * _memory_of_histogram(characters, offsets)
-    _launch("letter_histograms", (filters // LANES, len(tables)), warps * LANES, memory, [*tensors, *sizes])
-    return tables, shifts
+    tables, rares, shifts = _empty_histograms(gradient, characters, offsets, limit)
+    parts, kept = tables.shape[:2]
+    warps = SHARES // parts
+    tensors = [gradient, where, codes, widths, tables, rares, shifts]
+    sizes = [strings, -(-strings // SHARES), stride, offsets, characters, limit, filters]
+    memory = warps * _memory_of_histogram(kept, offsets)
+    _launch("letter_histograms", (filters // LANES, parts), warps * LANES, memory, [*tensors, *sizes])
+    return tables, rares, shifts
 
 
 @letter_histograms.register_fake
@@ -150,11 +143,29 @@ def _(
     widths: Tensor,  # noqa: ARG001
     characters: int,
     offsets: int,
-) -> tuple[Tensor, Tensor]:
-    return _empty_histograms(gradient, characters, offsets)
+    limit: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _empty_histograms(gradient, characters, offsets, limit)
 
 
-def _empty_histograms(gradient: Tensor, characters: int, offsets: int) -> tuple[Tensor, Tensor]:
-    filters, parts = gradient.shape[1], SHARES // _warps_of_histograms(characters, offsets)
-    tables = gradient.new_empty(parts, characters, offsets, filters, dtype=torch.float32)
-    return tables, gradient.new_empty(SHARES, filters, dtype=torch.float32)
+def _empty_histograms(gradient: Tensor, characters: int, offsets: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:
+    filters, kept = gradient.shape[1], min(characters, limit)
+    parts = SHARES // _warps_of_histograms(kept, offsets)
+
+    def empty(*shape: int) -> Tensor:
+        return gradient.new_empty(*shape, filters, dtype=torch.float32)
+
+    return empty(parts, kept, offsets), empty(SHARES, characters - kept, offsets), empty(SHARES)
+
+
+def _warps_of_histograms(kept: int, offsets: int) -> int:
+    """How many shares a block adds up before it writes."""
+    return max(warps for warps in (1, 2, 4) if warps == 1 or warps * _memory_of_histogram(kept, offsets) <= ROOM)
+
+
+def _memory_of_maxima(kept: int, offsets: int) -> int:
+    return kept * offsets * BLOCK * 2
+
+
+def _memory_of_histogram(kept: int, offsets: int) -> int:
+    return kept * offsets * LANES * 4

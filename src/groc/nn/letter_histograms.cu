@@ -12,8 +12,8 @@ struct Words {
 
 template <int WIDTH>
 __device__ __forceinline__ void add_strings(
-    float* own, float* table, float& total, const Marked& marked, const Words& words, int many, int offsets, int kept,
-    int filters
+    float* own, float* rare, float& total, const Marked& marked, const Words& words, int many, int offsets, int kept,
+    unsigned beyond, int filters
 ) {
     unsigned low[AHEAD], high[AHEAD], any = 0;  // the characters of the windows
     float value[AHEAD];
@@ -30,14 +30,14 @@ __device__ __forceinline__ void add_strings(
     auto character = [&](int i, int offset) {
         return (offset < 4 ? low[i] >> 8 * offset : high[i] >> 8 * (offset - 4)) & 0xff;
     };
-    if (any & 0x01010101u * (256 - KEPT)) {
+    if (any & beyond) {
         for (int i = 0; i < AHEAD; i++)
             for (int offset = 0; offset < WIDTH; offset++) {
                 int code = character(i, offset);
                 if (code < kept)
                     own[(code * WIDTH + offset) * LANES] += value[i];
                 else
-                    table[(code * offsets + offset) * filters] += value[i];
+                    rare[((code - kept) * offsets + offset) * filters] += value[i];
             }
         return;
     }
@@ -53,11 +53,12 @@ __device__ __forceinline__ void add_strings(
     }
 }
 
-// `table` begins at this thread's filter, as do `gradient` and `where`, which begin at the first of `strings` strings.
+// `rare` begins at this thread's filter, as do `gradient` and `where`, which begin at the first of `strings` strings.
+// `beyond` has the bits that characters which are not kept have and others have not.
 template <int WIDTH>
 __device__ __forceinline__ float histogram(
-    float* own, float* table, const unsigned short* gradient, const byte* where, const byte* codes, int strings,
-    int stride, int offsets, int kept, int filters
+    float* own, float* rare, const unsigned short* gradient, const byte* where, const byte* codes, int strings,
+    int stride, int offsets, int kept, unsigned beyond, int filters
 ) {
     Marked marked, next_marked;
     Words words, next_words;
@@ -87,7 +88,7 @@ __device__ __forceinline__ float histogram(
         read(first + AHEAD, next_marked, next_words);
         Marked last_marked;
         mark(first + 2 * AHEAD, last_marked);
-        add_strings<WIDTH>(own, table, total, marked, words, strings - first, offsets, kept, filters);
+        add_strings<WIDTH>(own, rare, total, marked, words, strings - first, offsets, kept, beyond, filters);
         marked = next_marked, words = next_words, next_marked = last_marked;
     }
     return total;
@@ -96,25 +97,26 @@ __device__ __forceinline__ float histogram(
 // A warp counts on its own; then what the warps of a block have is added up.
 template <int WIDTH>
 __device__ __forceinline__ void histograms(
-    const unsigned short* gradient, const byte* where, const byte* codes, float* table, float* shift, int begin,
-    int strings, int stride, int offsets, int characters, int kept, int filters
+    const unsigned short* gradient, const byte* where, const byte* codes, float* table, float* rare, float* shift,
+    int begin, int strings, int stride, int offsets, int characters, int kept, unsigned beyond, int filters
 ) {
     int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     int filter = blockIdx.x * LANES + lane, rows = kept * WIDTH;
     float* all = reinterpret_cast<float*>(memory) + lane;  // [warps, kept, WIDTH, LANES]
     float* own = all + warp * rows * LANES;
     for (int row = 0; row < rows; row++) own[row * LANES] = 0.f;
-    table += filter;
-    if (warp == 0)  // what is not kept, and what is beyond this block's width
-        for (int character = 0; character < characters; character++)
-            for (int offset = character < kept ? WIDTH : 0; offset < offsets; offset++)
+    table += filter, rare += filter;
+    for (int row = 0; row < (characters - kept) * offsets; row++) rare[row * filters] = 0.f;
+    if (warp == 0)  // what is beyond this block's width
+        for (int character = 0; character < kept; character++)
+            for (int offset = WIDTH; offset < offsets; offset++)
                 table[(character * offsets + offset) * filters] = 0.f;
     long long first = static_cast<long long>(begin) * filters + filter;
     shift[filter] = strings <= 0 ? 0.f
                                  : histogram<WIDTH>(
-                                       own, table, gradient + first, where + first,
+                                       own, rare, gradient + first, where + first,
                                        codes + static_cast<long long>(begin) * stride, strings, stride, offsets, kept,
-                                       filters
+                                       beyond, filters
                                    );
     __syncthreads();
     for (int row = warp; row < rows; row += warps) {
@@ -124,20 +126,24 @@ __device__ __forceinline__ void histograms(
     }
 }
 
-// The gradients of the table, [block, character, offset, filter], and of the shifts, [share, filter].
-// Grid: blocks of LANES filters, blocks of shares of strings, one share a warp. Each thread has a filter. More than one
-// warp only where all characters are kept.
+// The gradients of the table, of the characters that are kept, [block, character, offset, filter], and of the others,
+// [share, character, offset, filter], and of the shifts, [share, filter].
+// Grid: blocks of LANES filters, blocks of shares of strings, one share a warp. Each thread has a filter. `limit` is a
+// power of two: characters from there on are not kept.
 extern "C" __global__ void letter_histograms(
     const unsigned short* gradient, const byte* where, const byte* codes, const int* widths, float* tables,
-    float* shifts, int strings, int share, int stride, int offsets, int characters, int kept, int filters
+    float* rares, float* shifts, int strings, int share, int stride, int offsets, int characters, int limit, int filters
 ) {
     int number = blockIdx.y * (blockDim.x / LANES) + threadIdx.x / LANES, begin = number * share;
-    float* table = tables + static_cast<long long>(blockIdx.y) * characters * offsets * filters;
+    int kept = min(characters, limit);
+    unsigned beyond = 0x01010101u * (256 - limit);
+    float* table = tables + static_cast<long long>(blockIdx.y) * kept * offsets * filters;
+    float* rare = rares + static_cast<long long>(number) * (characters - kept) * offsets * filters;
     float* shift = shifts + number * filters;
 #define ADD(width) \
     histograms<width>( \
-        gradient, where, codes, table, shift, begin, min(share, strings - begin), stride, offsets, characters, kept, \
-        filters \
+        gradient, where, codes, table, rare, shift, begin, min(share, strings - begin), stride, offsets, characters, \
+        kept, beyond, filters \
     )
     FOR_WIDTH(widths[blockIdx.x * LANES / BLOCK], ADD)
 }

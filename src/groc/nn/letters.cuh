@@ -7,14 +7,13 @@
 // it is repeatable.
 //
 // Characters come as bytes, numbered by how often they occur, 0 being none at all. Those below `kept` have their part
-// of the table in shared memory; strings with others (`rare`) go to where it lies. Behind each string there are as many
-// zeros as a window and a few words need.
+// of the table in shared memory; strings with others (`rare`), which are few, go to where it lies. Behind each string
+// there are as many zeros as a window and a few words need.
 
 typedef unsigned char byte;
 
 constexpr int LANES = 32, NOWHERE = 255;
 constexpr int BLOCK = 128;  // filters of which one width is known, the widest
-constexpr int KEPT = 64;    // the most that `kept` can be, a power of two
 
 extern __shared__ uint4 memory[];
 

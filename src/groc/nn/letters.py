@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from groc.nn.segments import Picks
 from groc.nn.windows import one_matrix
 
-KEPT = 64
-"""Characters whose entries are kept in fast memory; strings with others are read more slowly."""
+FEWEST_KEPT, MOST_KEPT = 32, 64
+"""How many characters have their entries kept in fast memory; strings with others are read more slowly. The fewer it
+has, the more strings it is worked on at a time."""
+RARE = 0.02
+"""The fewest are kept where no more strings than this have others."""
 BLOCK = 128
 """Filters that one block of threads has."""
 WIDEST, LONGEST = 8, 254
@@ -32,9 +35,10 @@ class Letters(nn.Module):
     lengths: Tensor
     rare: Tensor
 
-    def __init__(self, codes: Tensor, lengths: Tensor, rare: Tensor, alphabet: Picks) -> None:
-        """`alphabet` picks the characters 1, 2, ... from a table of all; `rare` are strings with any but the first."""
+    def __init__(self, codes: Tensor, lengths: Tensor, limit: int, rare: Tensor, alphabet: Picks) -> None:
+        """`alphabet` picks the characters 1, 2, ... from a table of all; strings with any from the limit on are `rare`."""
         super().__init__()
+        self.limit = limit
         self.alphabet = alphabet
         self.register_buffer("codes", codes, persistent=False)
         self.register_buffer("lengths", lengths, persistent=False)
@@ -52,10 +56,12 @@ class Letters(nn.Module):
         longest = int(lengths.max())
         numbered = numbers[codes[:, :longest].long()]
         words = F.pad(numbered, (0, BEHIND + -longest % 4))
-        return cls(words, lengths, (words >= KEPT).any(1), Picks((occurring - 1).int(), characters - 1))
+        few = float((words >= FEWEST_KEPT).any(1).float().mean()) <= RARE
+        limit = FEWEST_KEPT if few else MOST_KEPT
+        return cls(words, lengths, limit, (words >= limit).any(1), Picks((occurring - 1).int(), characters - 1))
 
     def take(self, which: Tensor) -> Letters:
-        return Letters(self.codes[which], self.lengths[which], self.rare[which], self.alphabet)
+        return Letters(self.codes[which], self.lengths[which], self.limit, self.rare[which], self.alphabet)
 
 
 def kernels_take(lengths: Tensor, offsets: int) -> bool:
@@ -91,6 +97,7 @@ def letter_features(
             letters.lengths,
             letters.rare,
             widths,
+            letters.limit,
         )
     return features[:, :filters]
 
@@ -107,20 +114,27 @@ def letter_table(characters: Tensor, kernels: Sequence[Tensor]) -> Tensor:
 class _LetterFeatures(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, table: Tensor, shifts: Tensor, codes: Tensor, lengths: Tensor, rare: Tensor, widths: Tensor
+        ctx: Any,
+        table: Tensor,
+        shifts: Tensor,
+        codes: Tensor,
+        lengths: Tensor,
+        rare: Tensor,
+        widths: Tensor,
+        limit: int,
     ) -> Tensor:
         from groc.nn.cuda_letters import letter_maxima
 
         features: Tensor
-        features, where = letter_maxima(table.half(), shifts, codes, lengths, rare, widths)
+        features, where = letter_maxima(table.half(), shifts, codes, lengths, rare, widths, limit)
         ctx.save_for_backward(where, codes, widths)
-        ctx.shape = table.shape
+        ctx.sizes = *table.shape[:2], limit
         return features
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None, None]:
         from groc.nn.cuda_letters import letter_histograms
 
-        characters, offsets, _ = ctx.shape
-        tables, shifts = letter_histograms(gradients[0].contiguous(), *ctx.saved_tensors, characters, offsets)
-        return tables.sum(0), shifts.sum(0), None, None, None, None
+        tables, rares, shifts = letter_histograms(gradients[0].contiguous(), *ctx.saved_tensors, *ctx.sizes)
+        table = torch.cat([tables.sum(0), rares.sum(0)])
+        return table, shifts.sum(0), None, None, None, None, None

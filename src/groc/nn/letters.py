@@ -36,7 +36,7 @@ class Letters(nn.Module):
     rare: Tensor
 
     def __init__(self, codes: Tensor, lengths: Tensor, limit: int, rare: Tensor, alphabet: Picks) -> None:
-        """`alphabet` picks the characters 1, 2, ... from a table of all; strings with any from the limit on are `rare`."""
+        """`alphabet` picks the characters 1, 2, ... from a table of all; `rare` strings have any from the limit on."""
         super().__init__()
         self.limit = limit
         self.alphabet = alphabet

@@ -136,5 +136,7 @@ class _LetterFeatures(torch.autograd.Function):
         from groc.nn.cuda_letters import letter_histograms
 
         tables, rares, shifts = letter_histograms(gradients[0].contiguous(), *ctx.saved_tensors, *ctx.sizes)
-        table = torch.cat([tables.sum(0), rares.sum(0)])
+        table = tables.sum(0)
+        if rares.shape[1]:
+            table = torch.cat([table, rares.sum(0)])
         return table, shifts.sum(0), None, None, None, None, None

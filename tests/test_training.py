@@ -31,7 +31,8 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.naive import embed_naively
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
-from groc.training import Interrupted, Trainer, _streams
+from groc.streams import cut_streams
+from groc.training import Interrupted, Trainer
 from groc.vocabulary import Vocabulary
 
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -433,9 +434,9 @@ class TestStreams:
         group = SimpleNamespace(size=1, rank=0)
         if len(ids) // batch < 2:
             with pytest.raises(GrocError, match="too few"):
-                _streams(np.array(ids, np.int32), 0, batch, group)
+                cut_streams(np.array(ids, np.int32), 0, batch, group)
             return
-        streams = _streams(np.array(ids, np.int32), 0, batch, group)
+        streams = cut_streams(np.array(ids, np.int32), 0, batch, group)
         kept = len(ids) // batch * batch
         assert streams[1:].T.flatten().tolist() == ids[:kept]
         assert streams[:-1].T.flatten().tolist() == [0, *ids[: kept - 1]]
@@ -443,13 +444,13 @@ class TestStreams:
     @given(st.integers(1, 3), st.integers(1, 3), st.integers(2, 5))
     def test_processes_share_the_streams(self, size: int, share: int, length: int) -> None:
         ids = np.arange(size * share * length, dtype=np.int32)
-        whole = _streams(ids, 0, size * share, SimpleNamespace(size=1, rank=0))
-        parts = [_streams(ids, 0, size * share, SimpleNamespace(size=size, rank=rank)) for rank in range(size)]
+        whole = cut_streams(ids, 0, size * share, SimpleNamespace(size=1, rank=0))
+        parts = [cut_streams(ids, 0, size * share, SimpleNamespace(size=size, rank=rank)) for rank in range(size)]
         assert torch.equal(torch.cat(parts, 1), whole)
 
     def test_a_batch_that_cannot_be_shared(self) -> None:
         with pytest.raises(GrocError, match=r"training\.batch=3.*multiple of 2"):
-            _streams(np.zeros(100, np.int32), 0, 3, SimpleNamespace(size=2, rank=0))
+            cut_streams(np.zeros(100, np.int32), 0, 3, SimpleNamespace(size=2, rank=0))
 
 
 class TestSchedules:

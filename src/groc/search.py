@@ -23,10 +23,11 @@ from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.files import write_text
+from groc.nn.sampling import check_sample
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, grid
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
-from groc.training import Interrupted, check_sample
+from groc.training import Interrupted
 
 RECORD = "search.json"
 FEWEST = 4

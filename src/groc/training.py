@@ -28,13 +28,14 @@ from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 from groc.nn.input import UsualEntries
 from groc.nn.prefix import Prefixes, State, overwrite
-from groc.nn.sampling import Sample, Sampler
+from groc.nn.sampling import Sample, Sampler, check_sample
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
 from groc.resuming import Position
 from groc.scoring import Scores, score
 from groc.sharing import SharedEncoder
+from groc.streams import cut_streams
 
 
 class Interrupted(KeyboardInterrupt):
@@ -62,7 +63,7 @@ class Trainer:
         self.policy = replace(
             policy, compile=policy.compile and whole, graphs=policy.graphs and whole and group.size == 1
         )
-        self.streams = _streams(train, model.vocabulary.end, self.options.batch, group).to(policy.device)
+        self.streams = cut_streams(train, model.vocabulary.end, self.options.batch, group).to(policy.device)
         # Words of the valid text that training does not have are scored too, in the union of both vocabularies.
         self.valid_vocabulary = model.vocabulary.union(valid.types)
         self.valid_ids = valid.ids(self.valid_vocabulary)
@@ -374,32 +375,3 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def check_sample(draws: int, words: int) -> None:
-    if draws >= words:
-        raise GrocError(
-            f"training.sample={draws} is no sample of {words:,} words: leave it out, and each step takes all."
-        )
-
-
-def _streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:
-    """The text, after an `<eos>`, cut into `batch` streams of equal length; this process's share of them.
-
-    Shape: [words of a stream + 1, streams]. Fewer than `batch` words at the text's end are left out.
-    """
-    if batch % group.size:
-        raise GrocError(
-            f"training.batch={batch} cannot be shared by {group.size} processes: use a multiple of {group.size}."
-        )
-    length = len(ids) // batch
-    if length < 2:
-        raise GrocError(
-            f"The training text has {len(ids):,} tokens, too few for training.batch={batch} streams: "
-            "use more text or a smaller batch."
-        )
-    stream = torch.cat([torch.tensor([end]), torch.from_numpy(ids[: batch * length].astype("int64"))])
-    starts = torch.arange(batch) * length
-    streams = stream[starts + torch.arange(length + 1)[:, None]]  # [length + 1, batch]; streams overlap by one word
-    share = batch // group.size
-    return streams[:, group.rank * share : (group.rank + 1) * share].contiguous()

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from groc.errors import GrocError
 from groc.nn.embeddings import Embeddings
 
 SMOOTHING = 0.75
@@ -37,6 +38,14 @@ class Sample(NamedTuple):
         as often counts twice.
         """
         return Embeddings(embeddings.input, embeddings.output, embeddings.bias + self.log_weights)
+
+
+def check_sample(draws: int, words: int) -> None:
+    """Whether so many draws are a sample of so many words."""
+    if draws >= words:
+        raise GrocError(
+            f"training.sample={draws} is no sample of {words:,} words: leave it out, and each step takes all."
+        )
 
 
 class Sampler:

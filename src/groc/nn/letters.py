@@ -16,8 +16,8 @@ from groc.nn.segments import Picks
 from groc.nn.windows import one_matrix
 
 FEWEST_KEPT, MOST_KEPT = 32, 64
-"""How many characters have their entries kept in fast memory; strings with others are read more slowly. The fewer it
-has, the more strings it is worked on at a time."""
+"""How many characters have their entries kept in fast memory; strings with others are read more slowly. The
+fewer, the more blocks of threads find room there."""
 RARE = 0.02
 """The fewest are kept where no more strings than this have others."""
 BLOCK = 128

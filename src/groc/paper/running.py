@@ -13,6 +13,7 @@ import torch
 from groc import checkpoint
 from groc.adaptation.dynamic import Dynamic
 from groc.building import build_lexicon
+from groc.commands.evaluate import PROTOCOL
 from groc.commands.evaluate import evaluate as evaluate_run
 from groc.commands.train import run as train
 from groc.compute import Group, choose, device_name
@@ -114,7 +115,7 @@ def evaluate(folder: Path, corpus: Path, helped: tuple[str, ...] = ()) -> None:
         "vocabulary_kind": "union",
         "coverage": share,
         "device": f"{device_name(model.device)}, float32",
-        "protocol": "strict: one stream, state carried, every token",
+        "protocol": PROTOCOL,
     }
     add_evaluation(folder / RESULT, summary)
 

@@ -111,6 +111,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "prefix.hidden": st.integers(1, 10**9),
     "training.rate": st.floats(0, 1e300),
     "training.random_unroll": st.booleans(),
+    "training.rotate_streams": st.booleans(),
     "training.seed": st.integers(-(10**12), 10**12),
     "compute.bf16": st.sampled_from(["auto", "yes", "no"]),
 }

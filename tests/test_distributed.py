@@ -24,7 +24,12 @@ NO_DROPOUT = {
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "groc with sparse updates": (
         "groc",
-        {"training.full_updates": 0.5, "training.random_unroll": True, "training.average": 0.9},
+        {
+            "training.full_updates": 0.5,
+            "training.random_unroll": True,
+            "training.average": 0.9,
+            "training.rotate_streams": True,
+        },
     ),
     "groc with characters": ("groc", {"surface.kind": "cnn", "forms.centred": True}),
     "convolutional": ("convolutional", {}),

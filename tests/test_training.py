@@ -31,7 +31,7 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.naive import embed_naively
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
-from groc.streams import cut_streams
+from groc.streams import cut_streams, rotated
 from groc.training import Interrupted, Trainer
 from groc.vocabulary import Vocabulary
 
@@ -49,6 +49,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "training.schedule": "cosine", "training.warmup": 5, "training.random_unroll": True,
             "training.average": 0.9, "training.full_updates": 0.5, "training.activation": 2.0,
             "training.temporal": 1.0, "training.weight_decay": 1e-3, "training.encoder_rate": 0.5,
+            "training.rotate_streams": True,
         },
     ),
     "sparse adaptive": ("adaptive", "cnn", {"training.full_updates": 0.5, "training.schedule": "cosine"}),
@@ -428,15 +429,17 @@ class TestSparseUpdates:
         assert [moved for _, moved, _ in self.steps(workshop, tmp_path, 0.0, 5)] == [True] + [False] * 4
 
 
+GROUP = SimpleNamespace(size=1, rank=0)
+
+
 class TestStreams:
     @given(st.lists(st.integers(1, 9), min_size=2, max_size=40), st.integers(1, 6))
     def test_every_word_is_a_target_once_and_follows_the_word_before_it(self, ids: list[int], batch: int) -> None:
-        group = SimpleNamespace(size=1, rank=0)
         if len(ids) // batch < 2:
             with pytest.raises(GrocError, match="too few"):
-                cut_streams(np.array(ids, np.int32), 0, batch, group)
+                cut_streams(np.array(ids, np.int32), 0, batch, GROUP)
             return
-        streams = cut_streams(np.array(ids, np.int32), 0, batch, group)
+        streams = cut_streams(np.array(ids, np.int32), 0, batch, GROUP)
         kept = len(ids) // batch * batch
         assert streams[1:].T.flatten().tolist() == ids[:kept]
         assert streams[:-1].T.flatten().tolist() == [0, *ids[: kept - 1]]
@@ -444,9 +447,40 @@ class TestStreams:
     @given(st.integers(1, 3), st.integers(1, 3), st.integers(2, 5))
     def test_processes_share_the_streams(self, size: int, share: int, length: int) -> None:
         ids = np.arange(size * share * length, dtype=np.int32)
-        whole = cut_streams(ids, 0, size * share, SimpleNamespace(size=1, rank=0))
+        whole = cut_streams(ids, 0, size * share, GROUP)
         parts = [cut_streams(ids, 0, size * share, SimpleNamespace(size=size, rank=rank)) for rank in range(size)]
         assert torch.equal(torch.cat(parts, 1), whole)
+
+    @given(st.integers(2, 9), st.integers(1, 4), st.data())
+    def test_rotated_streams_have_all_words_behind_the_same_ones_but_where_they_close(
+        self, length: int, batch: int, data: st.DataObject
+    ) -> None:
+        streams = cut_streams(np.arange(1, length * batch + 1, dtype=np.int32), 0, batch, GROUP)
+        offsets = data.draw(st.lists(st.integers(0, length - 1), min_size=batch, max_size=batch))
+        for stream, offset, turned in zip(streams.T, offsets, rotated(streams, torch.tensor(offsets)).T, strict=True):
+            pairs = list(zip(stream[:-1].tolist(), stream[1:].tolist(), strict=True))
+            closing = [(pairs[-1][1], pairs[0][1]), *pairs[1:]]  # the first word follows the last one
+            expected = [*pairs[offset:], *closing[:offset]]
+            assert list(zip(turned[:-1].tolist(), turned[1:].tolist(), strict=True)) == expected
+
+    def test_streams_are_turned_anew_in_each_epoch_and_by_the_seed(self, workshop: Workshop, tmp_path: Path) -> None:
+        def first_words(seed: int, turned: bool) -> list[list[int]]:
+            changes = {"training.rotate_streams": turned, "training.epochs": 2, "training.seed": seed}
+            trainer = workshop.trainer(tmp_path / f"{seed}-{turned}", tiny_config(changes=changes))
+            rows = []
+
+            def stepping() -> None:
+                if trainer.position.at == 0:
+                    rows.append(trainer.streams[:3].flatten().tolist())
+                Trainer.step(trainer)
+
+            trainer.step = stepping  # type: ignore[method-assign]
+            trainer.run()
+            return rows
+
+        plain, turned = first_words(1, turned=False), first_words(1, turned=True) + first_words(2, turned=True)
+        assert plain[0] == plain[1]
+        assert len({tuple(row) for row in [plain[0], *turned]}) == 5
 
     def test_a_batch_that_cannot_be_shared(self) -> None:
         with pytest.raises(GrocError, match=r"training\.batch=3.*multiple of 2"):

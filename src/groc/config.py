@@ -134,6 +134,8 @@ class Training:
     """Words of each stream in one step."""
     random_unroll: bool = False
     """Vary the number of words a step around `unroll`, in fives, with the learning rate in proportion."""
+    rotate_streams: bool = False
+    """Begin each stream at another, random place in every epoch, and read it round (Press 2019)."""
     rate: float = 1e-3
     """Adam's learning rate."""
     encoder_rate: float = 1.0

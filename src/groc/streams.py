@@ -30,3 +30,14 @@ def cut_streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:
     streams = stream[starts + torch.arange(length + 1)[:, None]]  # [length + 1, batch]; streams overlap by one word
     share = batch // group.size
     return streams[:, group.rank * share : (group.rank + 1) * share].contiguous()
+
+
+def rotated(streams: Tensor, offsets: Tensor) -> Tensor:
+    """Each stream begun so many words later and read round to there: other words meet in a step.
+
+    Where the end meets the beginning, one word of a stream has another before it than in the text.
+    """
+    body = streams[1:]
+    places = (torch.arange(len(body), device=body.device)[:, None] + offsets) % len(body)
+    before = streams.gather(0, offsets[None])  # the word that the first one follows in the text
+    return torch.cat([before, body.gather(0, places)])

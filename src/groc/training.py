@@ -35,7 +35,7 @@ from groc.report import perplexity, to_json
 from groc.resuming import Position
 from groc.scoring import Scores, score
 from groc.sharing import SharedEncoder
-from groc.streams import cut_streams
+from groc.streams import cut_streams, rotated
 
 
 class Interrupted(KeyboardInterrupt):
@@ -63,7 +63,9 @@ class Trainer:
         self.policy = replace(
             policy, compile=policy.compile and whole, graphs=policy.graphs and whole and group.size == 1
         )
-        self.streams = cut_streams(train, model.vocabulary.end, self.options.batch, group).to(policy.device)
+        self.cut = cut_streams(train, model.vocabulary.end, self.options.batch, group).to(policy.device)
+        self.streams = self.cut
+        """As they are read in this epoch."""
         # Words of the valid text that training does not have are scored too, in the union of both vocabularies.
         self.valid_vocabulary = model.vocabulary.union(valid.types)
         self.valid_ids = valid.ids(self.valid_vocabulary)
@@ -120,6 +122,8 @@ class Trainer:
         return position.epoch >= self.options.epochs or bool(patience and waited >= patience)
 
     def _epoch(self) -> None:
+        if self.options.rotate_streams:
+            self.streams = rotated(self.cut, self._offsets())
         position, length = self.position, len(self.streams) - 1
         progress = Progress(f"epoch {position.epoch + 1}/{self.options.epochs}", length, shown=not self.quiet)
         started, words_before = time.monotonic(), position.words
@@ -242,6 +246,13 @@ class Trainer:
         length = mean + 5 * float(torch.randn((), generator=self.draws))
         # In fives: a few lengths come again and again, each a step to be recorded.
         return min(max(5, 5 * round(length / 5)), self._longest_unroll)
+
+    def _offsets(self) -> Tensor:
+        """Where this process's streams begin in this epoch: by its number alone, so that a resumed epoch finds them."""
+        draws = torch.Generator().manual_seed(self.options.seed + 1_000_003 * (self.position.epoch + 1))
+        offsets = torch.randint(len(self.cut) - 1, (self.options.batch,), generator=draws)
+        share = self.cut.shape[1]
+        return offsets[self.group.rank * share :][:share].to(self.policy.device)
 
     @property
     def _longest_unroll(self) -> int:

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import as_pairs, tiny_config, tiny_settings
 
+import groc.search
 from groc.checkpoint import METRICS, STATE
 from groc.cli import main
 from groc.commands.search import published
+from groc.config import Config
 from groc.errors import GrocError
 from groc.paper import TABLES, Results
 from groc.proposals import Outcome, Range, Space, ask_optuna, grid, parse_space
@@ -204,6 +207,22 @@ def test_when_a_curve_is_hopeless(
         path.mkdir(parents=True)
         (path / METRICS).write_text("".join(json.dumps({"valid_perplexity": value}) + "\n" for value in values))
     assert search.is_hopeless(curve) is hopeless
+
+
+def test_a_trial_that_is_too_large_for_the_gpu_fails_and_the_search_goes_on(
+    untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = groc.search.train
+
+    def with_little_memory(config: Config, *arguments: Any, **more: Any) -> dict[str, Any]:
+        if config.prefix.hidden > 9:
+            raise torch.OutOfMemoryError("CUDA out of memory.")  # as a GPU says it, before the first step or behind
+        return train(config, *arguments, **more)
+
+    monkeypatch.setattr("groc.search.train", with_little_memory)
+    search = made(untested, tmp_path / "out", {"prefix.hidden": ["10", "8"]})
+    search.run()
+    assert [trial.state for trial in search.trials] == ["failed", "done"]
 
 
 def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor
 from groc import checkpoint
 from groc.building import build
 from groc.compute import Group, choose
-from groc.config import Config, Training
+from groc.config import Compute, Config, Training
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Glossary
@@ -485,6 +485,11 @@ class TestStreams:
     def test_a_batch_that_cannot_be_shared(self) -> None:
         with pytest.raises(GrocError, match=r"training\.batch=3.*multiple of 2"):
             cut_streams(np.zeros(100, np.int32), 0, 3, SimpleNamespace(size=2, rank=0))
+
+
+def test_a_cpu_records_no_steps() -> None:
+    with pytest.raises(GrocError, match=r"compute\.graphs=yes needs a GPU"):
+        choose(Compute(device="cpu", graphs="yes"))
 
 
 class TestSchedules:

@@ -43,7 +43,7 @@ class Trial:
     number: int
     changes: Changes
     state: str = "running"
-    """running, done, pruned (given up by its valid curve) or failed (training diverged)."""
+    """running, done, pruned (given up by its valid curve) or failed (training diverged, or memory was full)."""
     valid_perplexity: float | None = None
     """Strict where the trial is done; that of its best epoch, in streams, where it was pruned."""
     epochs: int = 0
@@ -167,8 +167,8 @@ class Search:
                 "valid_perplexity_in_streams": trial.valid_perplexity,
             }
             write_result(folder / RESULT, config, choose(config.compute), facts, _metrics(folder))
-        except GrocError as error:
-            if not watch.asked:
+        except (GrocError, torch.OutOfMemoryError) as error:
+            if not watch.asked and isinstance(error, GrocError):
                 raise  # nothing was trained: the settings, the corpus or the device are wrong
             trial.state = "failed"
             print(f"{folder} failed: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from groc import benchmark
 from groc.benchmark import FEW_ENDINGS, MANY_ENDINGS, Endings, Size, made_forms, time_models
 from groc.cli import main
+from groc.lexicon import Glossary
 from groc.nn.characters import CODES, Characters
 from groc.nn.letters import Letters
 
@@ -116,6 +118,8 @@ def test_a_record_says_what_was_computed_in(capsys: pytest.CaptureFixture[str]) 
         (["--steps", "0"], "--steps"),
         (["training.sample=0"], "--size"),
         (["output.kind=groc"], "--model"),
+        (["training.random_unroll=true"], "choose training.unroll"),
+        (["training.random_unroll = true"], "choose training.unroll"),
         (["compute.device=cuda"], "--device"),
         (["forms.lexicon=none"], "made up"),
         (["--device", "meta"], "not there"),
@@ -126,6 +130,25 @@ def test_a_record_says_what_was_computed_in(capsys: pytest.CaptureFixture[str]) 
 def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("small")
+def test_one_process_is_timed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def no_timing(*_: object) -> None:
+        pytest.fail("several processes were about to be timed")
+
+    monkeypatch.setattr("groc.commands.bench.time_models", no_timing)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["bench", "--model", "tied", "--steps", "1", "--device", "cpu"]) == 1
+    printed = capsys.readouterr()
+    assert "without torchrun" in printed.err
+    assert not printed.out
+
+
+@pytest.mark.usefixtures("small")
+def test_torchrun_with_one_process_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert main(["bench", "--model", "tied", "--steps", "1", "--device", "cpu"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -143,6 +166,20 @@ def test_a_benchmark_refuses_nonsense_in_a_line(arguments: list[str], message: s
     assert run.returncode == 2
     assert message in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_many_words_are_added_several_times_and_other_ones_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "bench")
+    adding_words = importlib.import_module("adding_words")
+    times, added = iter([100.0, 2.0, 3.0, 1.0, 4.0]), []
+
+    def milliseconds(_: object, glossary: Glossary) -> float:
+        added.extend(glossary)
+        return next(times)
+
+    monkeypatch.setattr(adding_words, "milliseconds", milliseconds)
+    assert adding_words.many(None, tuple(map(str, range(adding_words.DEFINING)))) == 3.0
+    assert len(set(added)) == len(added) == 5 * adding_words.MANY
 
 
 @pytest.mark.parametrize(

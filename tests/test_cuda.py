@@ -10,6 +10,7 @@ import test_letters
 import torch
 import torch.nn.functional as F
 from conftest import tiny_config
+from test_cross_entropy import whole_numbers
 from test_distributed import NO_DROPOUT
 from test_dynamic import model_of, repeated
 from test_nn import forms_of
@@ -19,6 +20,7 @@ from torch import nn
 from groc.adaptation.caches import Interpolated, LocalCache
 from groc.adaptation.dynamic import Dynamic, gradient_sizes, score_dynamically
 from groc.nn.cnn import CharacterCNN
+from groc.nn.cross_entropy import cross_entropy
 from groc.nn.segments import Segments
 
 CHINESE = "".join(map(chr, range(0x4E00, 0x5E00, 7)))
@@ -84,6 +86,17 @@ def test_features_by_tables_equal_those_of_windows(characters: str, filters: tup
     assert all((one == other).all() for one, other in zip(fast, again, strict=True))
 
 
+@pytest.mark.parametrize("rows", [1, 40, 1400])
+def test_the_loss_with_scores_in_bfloat16_is_that_of_a_cpu(rows: int) -> None:
+    learning, targets = whole_numbers(rows, 1003, 30, rows)
+    there = [each.detach().cuda().requires_grad_() for each in learning]
+    one, other = cross_entropy(*learning, targets), cross_entropy(*there, targets.cuda())
+    torch.testing.assert_close(other.cpu(), one, atol=1e-4, rtol=1e-4)
+    grads = torch.autograd.grad(one.sum(), learning), torch.autograd.grad(other.sum(), there)
+    for on_cpu, on_gpu in zip(*grads, strict=True):
+        torch.testing.assert_close(on_gpu.cpu(), on_cpu, atol=0.01 * float(on_cpu.abs().max()), rtol=0.02)
+
+
 @pytest.mark.parametrize("kind", ["tied", "groc"])
 @pytest.mark.parametrize("changes", [{}, {"training.random_unroll": True}, {"training.full_updates": 0.4}])
 def test_recorded_steps_give_the_weights_that_plain_steps_give(
@@ -108,12 +121,21 @@ def test_recorded_steps_give_the_weights_that_plain_steps_give(
         torch.testing.assert_close(plain, recorded, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("numbers", ["yes", "all"])
 @pytest.mark.parametrize("surface", ["cnn", "ngrams"])
-def test_two_hundred_fast_steps_stay_with_plain_ones(workshop: Workshop, tmp_path: Path, surface: str) -> None:  # noqa: F811
+def test_two_hundred_fast_steps_stay_with_plain_ones(
+    workshop: Workshop,  # noqa: F811
+    tmp_path: Path,
+    surface: str,
+    numbers: str,
+) -> None:
     """Matrix work in bfloat16, compiled, recorded, with the kernels for letters; and in float32 with none of that."""
     losses = []
-    for way in ("no", "yes"):
-        compute = {f"compute.{name}": way for name in ("bf16", "compile", "graphs")}
+    for way in ("no", numbers):
+        compute = {
+            "compute.bf16": way,
+            **dict.fromkeys(("compute.compile", "compute.graphs"), "no" if way == "no" else "yes"),
+        }
         changes = {**NO_DROPOUT, "training.rate": 5e-3, "compute.device": "cuda", **compute}
         trainer = workshop.trainer(tmp_path / way, tiny_config("groc", surface, changes))
         losses.append(losses_of(trainer, 200).view(10, 20).mean(1))

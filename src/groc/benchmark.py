@@ -179,15 +179,19 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
     read = fixed.rows(inputs).requires_grad_()
 
     def prefix() -> None:
-        model.prefix(read, detach(trainer.state))[0].dropped.sum().backward()
+        with policy.autocast_prefix():
+            dropped = model.prefix(read, detach(trainer.state))[0].dropped
+        dropped.sum().backward()
 
-    with torch.no_grad():
+    with torch.no_grad(), policy.autocast_prefix():
         prefixes = model.prefix(read, trainer.state)[0].dropped.flatten(0, 1)
     prefixes.requires_grad_()
     table = Embeddings(fixed.input, fixed.output.requires_grad_(), fixed.bias.requires_grad_())
 
     def chances() -> None:
-        model.prefix.softmax.loss(prefixes, table, targets).mean().backward()  # type: ignore[no-untyped-call]
+        with policy.autocast_prefix():
+            losses = model.prefix.softmax.loss(prefixes, table, targets)
+        losses.mean().backward()  # type: ignore[no-untyped-call]
 
     parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
     if not options.full_updates:

@@ -34,7 +34,7 @@ class Policy:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
 
     def autocast_prefix(self) -> AbstractContextManager[None]:
-        """The same for the LSTM layers."""
+        """The same for LSTM layers and softmax in training."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16_prefix)
 
     def compiled(self, function: Function) -> Function:
@@ -46,7 +46,7 @@ class Policy:
 
     def describe(self) -> str:
         name = device_name(self.device)
-        number = "bfloat16 with the LSTM" if self.bf16_prefix else "bfloat16" if self.bf16 else "float32"
+        number = "bfloat16 with LSTM and softmax" if self.bf16_prefix else "bfloat16" if self.bf16 else "float32"
         ways = {"compiled": self.compile, "recorded": self.graphs}
         return ", ".join([name, number, *(way for way, taken in ways.items() if taken)])
 
@@ -73,7 +73,9 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
     if on_gpu:
         if device.index is not None:
             torch.cuda.set_device(device)
-        torch.set_float32_matmul_precision("high")  # TF32: the prefix network and the softmax in training
+        exact = compute.bf16 == "no"  # else the prefix network and the softmax are trained in TF32
+        torch.set_float32_matmul_precision("highest" if exact else "high")
+        torch.backends.cudnn.allow_tf32 = not exact
     decide = {"yes": True, "no": False, "auto": on_gpu, "all": True}
     return Policy(
         device,

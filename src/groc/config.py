@@ -179,7 +179,8 @@ class Compute:
     device: str = "auto"
     """auto, cpu, cuda, cuda:0, ..."""
     bf16: str = "auto"
-    """Matrix products of the word encoder in bfloat16: auto (on a GPU), yes or no; all: the LSTM layers too."""
+    """Matrix products in bfloat16: auto (on a GPU) or yes: those of the word encoder, and on a GPU the others in TF32;
+    all: those of LSTM layers and softmax too; no: all in float32."""
     compile: str = "auto"
     """Compile the encoder with torch.compile: auto (on a GPU), yes or no."""
     graphs: str = "auto"

@@ -176,7 +176,7 @@ class Trainer:
         embeddings, ids = self._sampled(window) if self.sampler else (self._embeddings(full), window)
         with self.policy.autocast_prefix():
             prefixes, state = self.model.read(embeddings, ids[:-1], self.state)
-        losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, ids[1:].flatten())
+            losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, ids[1:].flatten())
         self.optimiser.zero_grad(set_to_none=True)
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
         self.group.average_gradients(self.model.parameters())

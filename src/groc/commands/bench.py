@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,22 +20,27 @@ GIVEN = {
     "surface.kind": "--model",
     "training.sample": "--size 100k or 1m, which have a sample,",
     "training.full_updates": "--model 'groc, frozen'",
+    "training.random_unroll": "training.unroll, one length for all steps that are compared,",
     "compute.device": "--device",
 }
-"""Settings that are not for a bench to vary, and what says the same."""
+"""Settings that are not for a bench to vary, and what to choose in their place."""
 
 
 def bench(
     sizes: Sequence[str], models: Sequence[str], steps: int, device: str, settings: Sequence[str], out: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
+    if (processes := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
+        raise GrocError(
+            f"groc bench times one process, and WORLD_SIZE says that {processes} run: start it without torchrun."
+        )
     for kind, given, known in (("size", sizes, SIZES), ("model", models, {**MODELS, **OTHERS})):
         if unknown := [name for name in given if name not in known]:
             raise GrocError(f"There is no {kind} {unknown[0]!r} to time: choose from {', '.join(map(repr, known))}.")
     if steps < 1:
         raise GrocError(f"--steps is how many steps are timed, not {steps}: give 1 or more.")
     for setting in settings:
-        key = setting.partition("=")[0]
+        key = setting.partition("=")[0].strip()
         if key in GIVEN:
             raise GrocError(f"{setting} is not for a bench to vary: choose {GIVEN[key]} in its place.")
         if key.startswith("forms."):

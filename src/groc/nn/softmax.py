@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from groc.nn.cross_entropy import cross_entropy
 from groc.nn.dropout import checked_rate
+from groc.nn.embeddings import Embeddings
 
 
 class Logits(Protocol):
@@ -22,6 +24,8 @@ class Logits(Protocol):
 
 def loss(prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
     """-log p(target | prefix) of each, by one softmax. Shape: [N, d], [N] -> [N]"""
+    if torch.is_autocast_enabled(prefixes.device.type) and isinstance(embeddings, Embeddings):
+        return cross_entropy(prefixes, embeddings.output, embeddings.bias, targets)
     return F.cross_entropy(embeddings.logits(prefixes), targets, reduction="none")
 
 

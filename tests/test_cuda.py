@@ -22,6 +22,7 @@ from groc.adaptation.dynamic import Dynamic, gradient_sizes, score_dynamically
 from groc.nn.cnn import CharacterCNN
 from groc.nn.cross_entropy import cross_entropy
 from groc.nn.segments import Segments
+from groc.scoring import score
 
 CHINESE = "".join(map(chr, range(0x4E00, 0x5E00, 7)))
 """Their bytes are more than fast memory keeps."""
@@ -201,3 +202,12 @@ def test_dynamic_evaluation_on_a_gpu_is_that_of_a_cpu(kind: str) -> None:
         ]
     for plain, recorded in zip(scores[:4], scores[4:], strict=True):
         assert abs(plain - recorded).max() < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["groc", "tied", "adaptive"])
+@pytest.mark.parametrize("streams", [1, 3])
+def test_a_text_is_scored_as_on_a_cpu(kind: str, streams: int) -> None:
+    """Windows are recorded: seven whole ones of 8 words, and a shorter one at the end."""
+    model, ids = model_of(kind), repeated()[: 60 * streams]
+    on_cpu, on_gpu = (score(model.to(device), ids, streams=streams, unroll=8) for device in ("cpu", "cuda"))
+    assert abs(on_cpu.log_prob - on_gpu.log_prob).max() < 1e-4

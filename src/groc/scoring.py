@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,10 +15,11 @@ from torch import Tensor
 
 from groc.compute import full_float32
 from groc.errors import GrocError
+from groc.graphs import launcher
 from groc.model import LanguageModel, evaluating
 from groc.nn import softmax
 from groc.nn.embeddings import WordVectors
-from groc.nn.prefix import State
+from groc.nn.prefix import State, overwrite
 from groc.vocabulary import Vocabulary
 
 UNROLL = 256
@@ -157,21 +159,31 @@ def score(
         inputs = torch.cat([first[None], targets[:-1]])
         state: State = model.prefix.start(streams)
         rows = max(LOGITS // (len(model.vocabulary) * model.prefix.softmax.at_once), 1)
+        # What a window reads and writes stays in its place, so that it can be recorded and replayed (see `graphs`).
+        words, wanted = inputs[:unroll].clone(), targets[:unroll].clone()
+        scored = torch.empty(wanted.shape, dtype=torch.float64, device=model.device)
+        launch = launcher(recorded=model.device.type == "cuda" and correction is None)
+
+        def score_window(size: int) -> None:
+            prefixes, behind = model.read(embeddings, words[:size], state)
+            flat, chosen = prefixes.dropped.flatten(0, 1), wanted[:size].flatten()
+            if correction is not None:
+                found = correction(scored_segment(model, embeddings, flat, chosen.clone(), bands))  # caches keep them
+            else:
+                pieces = zip(torch.split(flat, rows), torch.split(chosen, rows), strict=True)
+                found = torch.cat([model.log_prob(embeddings, *piece) for piece in pieces])
+            scored[:size] = found.view(size, streams)
+            overwrite(state, behind)
+
         log_probs = []
         for start in range(0, length, unroll):
-            window = slice(start, start + unroll)
-            prefixes, state = model.read(embeddings, inputs[window], state)
-            flat = prefixes.dropped.flatten(0, 1)
-            wanted = targets[window].flatten()
-            if correction is not None:
-                scored = correction(scored_segment(model, embeddings, flat, wanted, bands))
-            else:
-                pieces = zip(torch.split(flat, rows), torch.split(wanted, rows), strict=True)
-                scored = torch.cat([model.log_prob(embeddings, *piece) for piece in pieces])
-            log_probs.append(scored.view(-1, streams))
+            size = min(unroll, length - start)
+            words[:size], wanted[:size] = inputs[start : start + size], targets[start : start + size]
+            launch(size, partial(score_window, size))
+            log_probs.append(scored[:size].clone())
             progress(min((start + unroll) * streams, len(ids)))
         log_prob = torch.cat(log_probs).T.flatten()[: len(ids)]
-        return Scores(model.vocabulary, ids, log_prob.double().cpu().numpy())
+        return Scores(model.vocabulary, ids, log_prob.cpu().numpy())
 
 
 def checked_ids(model: LanguageModel, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:

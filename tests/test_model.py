@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -11,11 +12,14 @@ from conftest import CLOSED_KINDS, KINDS, NEW_WORDS, SURFACES, TERMS, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.nn import softmax
+from groc.nn import cnn, ngrams, output, softmax
+from groc.nn import input as input_module
 from groc.nn.input import WordTable
 from groc.vocabulary import END, Vocabulary
 
@@ -343,3 +347,68 @@ class TestComposition:
                 some = strings[lists.index[lists.offsets[word] : lists.offsets[word + 1]]]
                 parts.append(some.mean(0) if len(some) else torch.zeros(8))
             torch.testing.assert_close(found, model.input.combination(torch.cat(parts)), atol=1e-5, rtol=1e-5)
+
+    @pytest.mark.parametrize("centred", [False, True])
+    @pytest.mark.parametrize("depth", [0, 2])
+    @pytest.mark.parametrize("surface", SURFACES)
+    @torch.no_grad()
+    def test_without_gradients_nothing_is_as_large_as_the_vocabulary_but_what_is_needed(
+        self,
+        surface: str,
+        depth: int,
+        centred: bool,
+        vocabulary: Vocabulary,
+        glossary: Glossary,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The vectors of strings, E^in, and E^out where it is another matrix; all else is done in chunks."""
+        changes = {"output.depth": depth, "forms.centred": centred}
+        model = tiny_model("groc", surface, vocabulary, glossary, changes)
+        expected = model.embed()
+        work_in_chunks(monkeypatch, 4)
+        for one, other in zip(vars(model.embed()).values(), vars(expected).values(), strict=True):
+            torch.testing.assert_close(one, other)
+        work_in_chunks(monkeypatch, 1)  # a few strings have as many characters as there are words here
+        strings, words = len(model.compiler.compile(vocabulary)), len(vocabulary)
+        with Matrices({words, 2 * words, strings}) as made:
+            model.embed()
+        assert [len(matrix) for matrix in made.matrices] == [strings, words] + [words] * (depth > 0)
+
+    @torch.no_grad()
+    def test_in_training_one_mask_of_dropout_is_for_all_words(
+        self, vocabulary: Vocabulary, glossary: Glossary, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        changes = {"output.dropout": 0.5, "output.bias_dropout": 0.5, "forms.relations_dropout": 0.5}
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, changes).train()
+        torch.manual_seed(1)
+        expected = model.embed()
+        work_in_chunks(monkeypatch, 4)
+        torch.manual_seed(1)
+        for one, other in zip(vars(model.embed()).values(), vars(expected).values(), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def work_in_chunks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for module in (cnn, input_module, ngrams, output):
+        monkeypatch.setattr(module, "CHUNK", size)
+
+
+class Matrices(TorchDispatchMode):
+    """Notes the matrices of numbers that are made with so many rows, each once."""
+
+    def __init__(self, rows: set[int]) -> None:
+        super().__init__()
+        self.rows = rows
+        self.by_place: dict[int, Tensor] = {}  # kept, so that no place is used twice
+
+    @property
+    def matrices(self) -> list[Tensor]:
+        return list(self.by_place.values())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            numbers = isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.dim() == 2
+            if numbers and len(tensor) in self.rows and tensor.shape[1] > 1:
+                self.by_place.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return made

@@ -63,6 +63,24 @@ class TestTake:
         words_of_definition = len(TERMS["red"][0].split())
         assert len(model.forms.take(torch.tensor([red])).strings.codes) == 1 + words_of_definition - 1  # "of" twice
 
+    @pytest.mark.parametrize("surface", SURFACES)
+    def test_where_characters_are_all_that_is_read_only_words_are_encoded(
+        self, surface: str, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        """Though the model was told what words mean."""
+        model = tiny_model("convolutional", surface, vocabulary, glossary)
+        before = model.embed()
+        model.add_words(Glossary({**TERMS, "quagga": ("an animal that nobody has seen again", ("unicorn",))}))
+        assert len(model.compiler.compile_words(model.vocabulary)) > len(model.vocabulary)
+        encoded: list[int] = []
+        model.output.surface.register_forward_hook(lambda module, strings, vectors: encoded.append(len(vectors)))
+        whole, some = model.embed(), model.embed_forms(model.forms.take(torch.tensor([1, 4, 9])))
+        model.embeddings  # noqa: B018 (composed, so that what is added next is composed on its own)
+        model.add_words(Glossary({"tarpan": ("a wild horse of the steppe", ("horse", "pony"))}))
+        assert encoded == [len(vocabulary) + 4, 3, len(vocabulary) + 4, 1]  # with hound, ocean, zebra and quagga
+        torch.testing.assert_close(whole.output[: len(vocabulary)], before.output)
+        torch.testing.assert_close(some.output, before.output[[1, 4, 9]])
+
 
 class TestSampler:
     @given(st.lists(st.integers(0, 1000), min_size=3, max_size=30), st.integers(1, 50), st.integers(0, 99))

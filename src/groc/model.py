@@ -18,7 +18,7 @@ from groc.kept import KeptVectors
 from groc.lexicon import Chain, Glossary
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings, WordVectors
-from groc.nn.input import AdaptiveInput, PreparedForms, WordTable, has_words
+from groc.nn.input import AdaptiveInput, GroundedInput, PreparedForms, WordTable, has_words
 from groc.nn.output import Grounded
 from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
@@ -145,9 +145,13 @@ class LanguageModel(nn.Module):
     def prepare_forms(self, words: Sequence[str], forms: WordForms | None) -> PreparedForms:
         """Compiled forms of these words as the tensors that the embeddings take."""
         surface = self._surface[0]
+        strings = surface.features(forms) if surface is not None and forms is not None else None
+        if strings is not None and not isinstance(self.input, GroundedInput):
+            # The characters of the words are all that is read, so strings of entries are not encoded either.
+            strings, forms = strings.take(torch.arange(len(words))), None
         return PreparedForms(
             words=len(words),
-            strings=surface.features(forms) if surface is not None and forms is not None else None,
+            strings=strings,
             relations=_segments(forms, "relations"),
             definition=_segments(forms, "definition"),
             log_shares=self.log_shares(words),

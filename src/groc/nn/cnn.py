@@ -12,11 +12,8 @@ from groc.forms import WordForms
 from groc.nn.aligned import linear
 from groc.nn.characters import CODES, Characters
 from groc.nn.letters import block_widths, letter_features
-from groc.nn.surface import TINY
+from groc.nn.surface import CHUNK, TINY, in_chunks
 from groc.nn.windows import one_matrix, window_maxima
-
-CHUNK = 4096
-"""Strings encoded at once where no gradient is needed."""
 
 
 class CharacterCNN(nn.Module):
@@ -52,9 +49,8 @@ class CharacterCNN(nn.Module):
     def forward(self, features: Characters) -> Tensor:
         if torch.is_grad_enabled() or len(features) <= CHUNK:
             return self._encoded(features)
-        # Without gradients nothing needs to be kept, so memory can be bounded whatever the vocabulary.
-        parts = torch.split(torch.arange(len(features), device=features.codes.device), CHUNK)
-        return torch.cat([self._encoded(features.take(part)) for part in parts])
+        strings = torch.arange(len(features), device=features.codes.device)
+        return in_chunks(lambda some: self._encoded(features.take(some)), strings, CHUNK)
 
     reduced = forward
     basis = None

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from groc.nn.aligned import linear
 from groc.nn.dropout import SharedDropout
 from groc.nn.segments import Segments
-from groc.nn.surface import TINY, Features, Surface
+from groc.nn.surface import CHUNK, TINY, Features, Surface, in_chunks
 
 RECENT = 0.01
 """How far a running mean moves in a step."""
@@ -49,10 +49,10 @@ class PreparedForms(nn.Module):
 
     def make_ready(self) -> None:
         """Make now what is else made when the first gradient is asked for."""
-        if self.strings is None:
-            return
-        self.strings.make_ready()
-        self._lists_of_context().make_ready()
+        if self.strings is not None:
+            self.strings.make_ready()
+        if self.relations is not None:
+            self._lists_of_context().make_ready()
 
     def context(self, strings: Tensor) -> tuple[Tensor, Tensor]:
         """The means of each word's related words and of its definition. Shape: [S, k] -> [V, k] twice"""
@@ -75,12 +75,19 @@ class PreparedForms(nn.Module):
                 self._context = self.relations.followed_by(self.definition)
         return self._context
 
+    def entries_of(self, which: Tensor) -> PreparedForms:
+        """The relations and definitions of some of the words, in numbers of the same strings."""
+        assert self.relations is not None
+        assert self.definition is not None
+        return PreparedForms(len(which), None, self.relations.take(which), self.definition.take(which))
+
     def take(self, which: Tensor) -> PreparedForms:
         """The forms of some of the words (ids in rising order), with no string that none of them needs."""
         rows = which if self.rows is None else self.rows[which]
         unscored = None if self.unscored is None else self.unscored[which]
         if self.strings is None or self.relations is None or self.definition is None:
-            return PreparedForms(len(which), rows=rows, unscored=unscored)
+            own = None if self.strings is None else self.strings.take(which)
+            return PreparedForms(len(which), own, rows=rows, unscored=unscored)
         relations, relation_ends = self.relations.lists(which)
         definition, definition_ends = self.definition.lists(which)
         others = torch.unique(torch.cat([relations, definition]))
@@ -253,12 +260,19 @@ class GroundedInput(nn.Module):
     def forward(self, forms: PreparedForms) -> Tensor:
         assert forms.strings is not None
         strings = self.surface.reduced(forms.strings)  # [S, k]
+        if torch.is_grad_enabled() or self.training or forms.words <= CHUNK:
+            return self._combined(strings[: forms.words], strings, forms)
+        words = torch.arange(forms.words, device=strings.device)
+        return in_chunks(lambda some: self._combined(strings[some], strings, forms.entries_of(some)), words, CHUNK)
+
+    def _combined(self, own: Tensor, strings: Tensor, forms: PreparedForms) -> Tensor:
+        """Vectors of words from their own strings and those of their entries. Shape: [V, k], [S, k] -> [V, d]"""
         entries: Sequence[Tensor] = forms.context(strings)
         if self.usual is not None:
             found, entries = entries, self.usual(entries, forms.entries_there)
             if self.training:  # from the next step on, so that all processes have used the same means
                 self.usual.observe(found, forms.entries_there)
-        parts = self.forms_dropout([strings[: forms.words], *entries], forms)
+        parts = self.forms_dropout([own, *entries], forms)
         weight, basis = self.combination.weight, self.surface.basis
         if basis is not None:  # all that follows is linear: project the three blocks of the weight, not the words
             weight = (weight.view(-1, len(basis)) @ basis).view(len(weight), -1)  # [d, 3k]

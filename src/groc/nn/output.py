@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from groc.nn.dropout import SharedDropout
 from groc.nn.input import PreparedForms, WordTable
-from groc.nn.surface import Surface
+from groc.nn.surface import CHUNK, Surface, in_chunks
 
 Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Activation] = {
@@ -71,7 +71,7 @@ class Convolutional(nn.Module):
 
     def forward(self, forms: PreparedForms, e_in: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         assert forms.strings is not None
-        composed = self.surface(forms.strings)[: forms.words]
+        composed = self.surface(forms.strings)
         return self.dropout(composed + self.projection(self.correction(forms))), self.bias(forms)
 
 
@@ -116,6 +116,11 @@ class ResidualNetwork(nn.Module):
         self.dropout = dropout
 
     def forward(self, e_in: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or self.training or not self.layers:
+            return self._passed(e_in)
+        return in_chunks(self._passed, e_in, CHUNK)
+
+    def _passed(self, e_in: Tensor) -> Tensor:
         e_out = e_in
         for layer in self.layers:
             e_out = self.activation(layer(self.dropout(e_out))) + e_in
@@ -146,6 +151,11 @@ class PredictedBias(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, e_out: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or self.training:
+            return self._predicted(e_out)
+        return in_chunks(self._predicted, e_out, CHUNK)
+
+    def _predicted(self, e_out: Tensor) -> Tensor:
         # Not a matrix product: with one column that takes longer, and this is compiled into what made `e_out`.
         return self.activation((self.dropout(e_out) * self.map.weight).sum(-1) + self.map.bias)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from groc.forms import WordForms
@@ -12,6 +14,8 @@ from groc.nn.segments import Segments
 
 TINY = 1e-12
 """Keeps a division finite where all strings look alike."""
+CHUNK = 4096
+"""Strings or words worked on at once where no gradient is needed."""
 Features = Characters | Segments
 """The strings of a vocabulary as the tensors that a surface encoder takes; `take` gives those of some of them."""
 
@@ -45,3 +49,20 @@ class Surface(Protocol):
     def basis(self) -> Tensor | None:
         """Shape: [d, k]"""
         ...
+
+
+def in_chunks(work: Callable[[Tensor], Tensor], rows: Tensor, size: int) -> Tensor:
+    """What some work makes of rows, each on its own, so many at a time.
+
+    Without gradients nothing on the way needs to be kept, so that memory is bounded whatever the vocabulary: besides
+    the result, it is that of one chunk.
+    """
+    first, *others = torch.split(rows, size)
+    made = work(first)
+    if not others:
+        return made
+    whole = made.new_empty(len(rows), *made.shape[1:])
+    whole[:size] = made
+    for begin, some in zip(range(size, len(rows), size), others, strict=True):
+        whole[begin : begin + size] = work(some)
+    return whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ def paper(
         _list(Results(Path(results)), as_json)
         return
     if name not in TABLES:
+        if mine := _with(name):
+            raise GrocError(f"{name} of the paper is in groc paper {' and in groc paper '.join(mine)}.")
         raise GrocError(f"There is no table {name!r}.{nearest_hint(name, TABLES)} Choose from {', '.join(TABLES)}.")
     if seeds is not None and seeds < 1:
         raise GrocError(f"--seeds is how many seeds are trained, 1 or more, not {seeds}.")
@@ -46,6 +49,8 @@ def paper(
     if run:
         if not corpora:
             raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")
+        if damaged := Results(Path(results), quiet=True).damaged:
+            raise GrocError(f"{damaged[0]}, and what it holds might be run again: mend it or take it away.")
         if name in OPEN:
             from groc.paper.opening import run_open
             from groc.paper.place import Place
@@ -58,6 +63,8 @@ def paper(
         raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
+    else:
+        _check_results(Path(results))
     found = Results(Path(results))
     if figure:
         draw(name, found, Path(figure))
@@ -69,6 +76,25 @@ def paper(
         print(to_json({"table": name, "title": table.title, "paper": table.place, "rows": rows}))
     else:
         print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows)}")
+
+
+def _with(place: str) -> list[str]:
+    """Our names of what the paper calls Table 2, or the list of tables Tables 2 and 9."""
+
+    def numbered(text: str) -> set[tuple[str, str]]:
+        kind = text.strip().lower()[:5]
+        return {(kind, number) for number in re.findall(r"\d+", text) if kind in ("table", "figur")}
+
+    return [table.name for table in TABLES.values() if numbered(place) & numbered(table.place)]
+
+
+def _check_results(folder: Path) -> None:
+    """Whether there is a folder of results: with a name that was mistyped, nothing would seem to have been run."""
+    if not folder.is_dir():
+        lacks = f"{folder} is a file" if folder.exists() else f"There is no folder {folder}"
+        raise GrocError(
+            f"{lacks}: name the folder of results with --results DIR, or let --run make one and fill the table."
+        )
 
 
 def _run_cells(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ COLOURS = {
 """Of the models of the main comparison, the same in all figures; others take what is left."""
 FAR_OFF = 1.5
 """Times the best perplexity: all above have one colour in a heat map."""
+TOP, HEADROOM = 1.5, 1.1
+"""Times the best and the worst last perplexity: learning curves are shown from there down, so that their ends can be
+told apart. What the first epochs gain would take the whole axis."""
 
 
 def check_figure(name: str, file: str) -> None:
@@ -60,46 +63,69 @@ def draw(name: str, results: Results, path: Path) -> None:
 
 
 def _curves(picture: Any, results: Results) -> None:
-    """Valid perplexity by epoch of the main comparison, first seed of each."""
+    """Of the main comparison."""
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
-        runs = {model: results.of(Job(dataset, model)) for model in printed.MODELS}
-        _plot_curves(axes, {model: found[0] for model, found in runs.items() if found})
-        axes.set_title(f"{dataset}: learning curves")
+        _plot_ends(axes, {model: results.of(Job(dataset, model)) for model in printed.MODELS})
+        axes.set_title(dataset)
+    _say_what_curves_are(picture)
 
 
 def _curves_of_size(picture: Any, results: Results) -> None:
-    """Valid perplexity by epoch of GroC and tied on penn, of the published size and of the best recipe."""
+    """Of GroC and tied on penn, of the published size and of the best recipe."""
     for axes, (behind, title) in zip(picture.subplots(1, 2), (("", "10M"), ("-best", "24M")), strict=True):
-        runs = {model: results.of(Job("penn", model, set=behind)) for model in ("tied", "groc")}
-        _plot_curves(axes, {model: found[0] for model, found in runs.items() if found})
-        axes.set_title(f"penn, {title} parameters: learning curves")
+        _plot_ends(axes, {model: results.of(Job("penn", model, set=behind)) for model in ("tied", "groc")})
+        axes.set_title(f"penn, {title} parameters")
+    _say_what_curves_are(picture)
+
+
+def _say_what_curves_are(picture: Any) -> None:
+    told = "Learning curves of the first seed: perplexity of the valid text, read in streams"
+    picture.suptitle(f"{told} (behind each name: where it ends)", fontsize=9)
+
+
+def _plot_ends(axes: Any, runs: Mapping[str, Sequence[Run]]) -> None:
+    """The lower part of the learning curves of each model's first run."""
+    first = {model: found[0] for model, found in runs.items() if found}
+    _plot_curves(axes, first)
+    curves = [[row["valid_perplexity"] for row in run.curve] for run in first.values() if run.curve]
+    if curves:
+        last = [curve[-1] for curve in curves]
+        axes.set_ylim(0.98 * min(map(min, curves)), max(TOP * min(last), HEADROOM * max(last)))
+        axes.grid(axis="y", alpha=0.3)
+        _name_missing(axes, [model for model in runs if model not in first])
 
 
 def _plot_curves(axes: Any, runs: Mapping[str, Run]) -> None:
-    """Perplexity of the valid text, read in several streams, and dotted that of the training text (with dropout)."""
-    axes.set(xlabel="epoch (valid text in streams; dotted: training text)", ylabel="perplexity", yscale="log")
-    for name, run in runs.items():
-        epochs = [row["epoch"] for row in run.curve]
+    """Perplexity of the valid text by epoch, models named in the order in which their curves end."""
+    axes.set(xlabel="epoch", ylabel="valid perplexity")
+    with_curve = {name: run for name, run in runs.items() if run.curve}
+    for name, run in sorted(with_curve.items(), key=lambda item: -item[1].curve[-1]["valid_perplexity"]):
         valid = [row["valid_perplexity"] for row in run.curve]
-        (line,) = axes.plot(epochs, valid, color=COLOURS.get(name), label=name)
-        axes.plot(epochs, [row["train_perplexity"] for row in run.curve], ":", color=line.get_color())
-    axes.yaxis.set_major_formatter("{x:.0f}")
-    axes.yaxis.set_minor_formatter("{x:.0f}")
+        axes.plot([row["epoch"] for row in run.curve], valid, color=COLOURS.get(name), label=f"{name} {valid[-1]:.1f}")
+
+
+def _name_missing(axes: Any, models: Iterable[str]) -> None:
+    """Say at the end of the legend which models are not in the figure."""
+    for model in models:
+        axes.bar(1, 0, 0, color="none", label=f"{model}: not run")  # bars are listed last, and this one has no size
 
 
 def _frequency(picture: Any, results: Results) -> None:
-    rows = [row for row in TABLES["frequency"].rows(results) if row["runs"]]
+    rows = TABLES["frequency"].rows(results)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
-        mine = [row for row in rows if row["dataset"] == dataset]
+        there = [row for row in rows if row["dataset"] == dataset]
+        mine = [row for row in there if row["runs"]]
         for i, row in enumerate(mine):
             places = [x + 0.8 * (i + 0.5) / len(mine) - 0.4 for x in range(len(BIN_NAMES))]
             gains = [row[name] if row[name] is not None else 0.0 for name in BIN_NAMES]
-            label = f"{row['model']} ({row['of']})"
+            label = row["model"] if row["of"] == "median" else f"{row['model']} ({row['of']})"
             axes.bar(places, gains, 0.8 / len(mine), color=COLOURS.get(row["model"]), label=label)
         if mine:
             axes.axhline(0, color="#555555", linewidth=1)
+            _name_missing(axes, [row["model"] for row in there if not row["runs"]])
         axes.set_xticks(range(len(BIN_NAMES)), BIN_NAMES, fontsize=8)
-        axes.set(title=f"{dataset}: loss above GroC's", xlabel="seen in training", ylabel="nats")
+        axes.set(title=f"{dataset}: test loss above GroC's", xlabel="seen in training")
+        axes.set_ylabel("difference of the median losses (nats)")
 
 
 def _domains(picture: Any, results: Results) -> None:
@@ -137,6 +163,7 @@ def _fine_tuning(picture: Any, results: Results) -> None:
         models = sorted({run.variant for run in there}, reverse=True)
         _plot_curves(axes, {model: best(run for run in there if run.variant == model)[0] for model in models})
         axes.set_title(text)
+    _say_what_curves_are(picture)
 
 
 def _heat_maps(picture: Any, results: Results) -> None:

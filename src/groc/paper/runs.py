@@ -16,6 +16,7 @@ from typing import Any
 from groc.building import USES_CHARACTERS, USES_LEXICON, USES_NETWORK
 from groc.config import Config, flatten, of_this_version
 from groc.errors import GrocError
+from groc.paper.checking import damage, is_read, kind_of
 from groc.paper.published import MAIN, MODELS
 from groc.results import extras
 
@@ -39,8 +40,6 @@ AS_GOOD = 1.01
 """Dev perplexities within 1% are alike: of such settings, those with more seeds are taken."""
 LARGEST_BEST = 24_000_000
 """Parameters of a `-best` recipe at most."""
-TEXTS, NUMBERS = ("name", "date", "device", "config.corpus"), ("figures.parameters", "figures.valid_perplexity")
-"""What tables need of every run."""
 
 
 class Run:
@@ -77,7 +76,7 @@ class Run:
                 unseen = {"loss": row["after"]["new_words_loss"]}
                 yield f"{self.dataset}/test", (), {**row["after"], "unseen": unseen, "oov_share": row["new_share"]}
         for name, figures in self.record.get("evaluations", {}).items():
-            if figures.get("vocabulary_kind", "union") in ("union", "train") and not figures.get("glossary"):
+            if is_read(figures):
                 yield name.partition(", ")[0], extras(figures), figures
 
     def by_domain(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -173,20 +172,30 @@ class Results:
 
     def __init__(self, folder: Path, quiet: bool = False) -> None:
         """`quiet` says nothing of records that do not count."""
-        found = {path: _read(path) for path in sorted(folder.rglob("*.json"))}
-        records = list(found.values())
-        runs = [Run(_checked(record, path), path) for path, record in found.items() if _is_run(record)]
-        self.runs = sorted(runs, key=lambda run: run.record["date"])
-        self.data = {record["name"]: record["figures"] for record in records if record.get("kind") == "data"}
-        self.searches = [record for record in records if record.get("kind") == "search"]
-        self.benches = [record for record in records if isinstance(record.get("sizes"), dict)]
-        if not (quiet or self.runs or self.data or self.searches or self.benches):
+        found: defaultdict[str, dict[Path, dict[str, Any]]] = defaultdict(dict)
+        self.damaged: list[str] = []
+        """Of each record that lacks what tables read of it, its path and what that is. It counts nowhere."""
+        for path in sorted(folder.rglob("*.json")):
+            record = _read(path)
+            kind = kind_of(record)
+            if kind and (lacks := damage(record, kind)):
+                self.damaged.append(f"{path} is the record of a {kind} but lacks {lacks}")
+            else:
+                found[kind][path] = record
+        self.runs = sorted(
+            (Run(record, path) for path, record in found["run"].items()), key=lambda run: run.record["date"]
+        )
+        self.data = {record["name"]: record["figures"] for record in found["corpus"].values()}
+        self.searches, self.benches = list(found["search"].values()), list(found["bench"].values())
+        if not (quiet or self.damaged or self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
             print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
         misfits = {run: why for run in self.runs if (why := self._misfit(run))}
         self.counted = [run for run in self.runs if run not in misfits]
         """Those that may fill cells."""
         if not quiet:
+            for what in self.damaged:
+                print(f"{what}: it is not counted; mend it or take it away.", file=sys.stderr)
             for run, why in misfits.items():
                 print(f"{run.path} {why}: it is not counted.", file=sys.stderr)
             _say_which_is_taken(self.counted)
@@ -231,25 +240,6 @@ def _read(path: Path) -> dict[str, Any]:
         return record if isinstance(record, dict) else {}
     except (OSError, ValueError):
         raise GrocError(f"{path} is not a record (no readable JSON): mend it or take it away.") from None
-
-
-def _is_run(record: dict[str, Any]) -> bool:
-    """Benchmarks, demos and runs that were given up are none."""
-    figures, config = record.get("figures"), record.get("config")
-    return isinstance(figures, dict) and "valid_perplexity" in figures and isinstance(config, dict)
-
-
-def _checked(record: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The record of a run, which has what tables need."""
-    facts = flatten(record)
-    lacks = [name for name in TEXTS if not isinstance(facts.get(name), str)]
-    for name in NUMBERS:
-        value = facts.get(name)
-        if not (isinstance(value, int | float) and 0 < value < math.inf):
-            lacks.append(f"{name} (a finite number above 0)")
-    if lacks:
-        raise GrocError(f"{path} is the record of a run but lacks {', '.join(lacks)}: mend it or take it away.")
-    return record
 
 
 def _largest(run: Run) -> float:

@@ -17,6 +17,8 @@ NOT_RUN, NONE = "not run", "-"
 ONE_DIGIT = ("dev", "test", "seconds", "relations", "definitions")
 TIMES = ("seconds", "ratio")
 """What `groc bench` measures, not a run."""
+AS_GIVEN = ("rate", "encoder rate", "clip", "average")
+"""Settings: no digit of them is rounded away."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Table:
     find: Callable[[Results], list[Row]] | None = None
     """Finds the rows of a table that has no fixed cells."""
     note: str = ""
+    remark: Callable[[Sequence[Row]], str] | None = None
+    """Says behind the note what depends on the rows."""
     shown: tuple[str, ...] = ("runs", "seeds", "device")
     layout: Callable[[Sequence[Row]], str] | None = None
     """Prints the rows of a table that has too many to stand below each other."""
@@ -52,16 +56,17 @@ class Table:
         """For a program: keys, our figures (None: not run), number of runs (None: not ours), the paper's figures."""
         if self.find is not None:
             return self.find(results)
-        others = {**dict.fromkeys(self.measures), "runs": None}
-        return [
-            {**cell.keys, **(self.measure(results, cell) if cell.job else others), "paper": cell.paper}
-            for cell in self.cells
-        ]
+        rows = []
+        for cell in self.cells:
+            figures = self.measure(results, cell)
+            rows.append({**cell.keys, **(figures if cell.job else dict.fromkeys(figures)), "paper": cell.paper})
+        return rows
 
     def markdown(self, rows: Sequence[Row]) -> str:
         """For a person, the paper's figures beside ours."""
+        note = " ".join(filter(None, (self.note, self.remark(rows) if self.remark else "")))
         if rows and self.layout is not None:
-            return f"{self.layout(rows)}\n\n{self.note}".rstrip()
+            return f"{self.layout(rows)}\n\n{note}".rstrip()
         printed = {name for row in rows for name in row.get("paper", ())}
         head, lines = [*self.keys], [[str(row[key]) for key in self.keys] for row in rows]
         for name in self.measures:
@@ -71,14 +76,22 @@ class Table:
         for line, row in zip(lines, rows, strict=True):
             line += [listed(row.get(name)) for name in self.shown]
         body = table([name.replace("_", " ") for name in (*head, *self.shown)], lines) if rows else "Not run."
-        return f"{body}\n\n{self.note}".rstrip()
+        return f"{body}\n\n{note}".rstrip()
 
 
 def measured(results: Results, cell: Cell) -> Row:
     """Dev and test perplexity, size, and of how many runs; not all need have been evaluated on the test text."""
+    return figures_of(runs_of(results, cell), cell)
+
+
+def runs_of(results: Results, cell: Cell) -> list[Run]:
+    """The runs of a cell; where the model is evaluated with something, only those that were."""
     runs = results.of(cell.job) if cell.job else []
-    if cell.extras:  # only runs that were evaluated so count
-        runs = [run for run in runs if run.test(cell.extras)]
+    return [run for run in runs if run.test(cell.extras)] if cell.extras else runs
+
+
+def figures_of(runs: Sequence[Run], cell: Cell) -> Row:
+    """What the row of a cell says of some of its runs."""
     tests = [figures for run in runs if (figures := run.test(cell.extras)) and figures.get("perplexity") is not None]
     row = {**mean("dev", [run.dev for run in runs]), **mean("test", [figures["perplexity"] for figures in tests])}
     row["test_runs"] = len(tests)
@@ -104,7 +117,9 @@ def mean(name: str, values: Iterable[float | None]) -> Row:
 
 def listed(value: Any) -> str:
     """A fact about runs as a person reads it; nothing where there is none."""
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def ours(row: Row, name: str) -> str:
@@ -124,7 +139,7 @@ def shown(value: Any, name: str, spread: float | None = None) -> str:
         return NONE
     if isinstance(value, int | float) and name == "parameters":
         return f"{value / 1e6:.4g}M"
-    if isinstance(value, float) and name == "rate":
+    if isinstance(value, float) and name in AS_GIVEN:
         return f"{value:g}"
     if isinstance(value, float):
         digits = 1 if name in ONE_DIGIT else 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from groc.paper import published as printed
 from groc.paper.open_tables import OPEN_TABLES
 from groc.paper.runs import Job, Results, Run
-from groc.paper.table import Cell, Row, Table, measured, origin
+from groc.paper.table import Cell, Row, Table, figures_of, measured, origin, runs_of
 from groc.report import BINS
 
 PAIRS = [(dataset, model) for dataset in printed.DATASETS for model in printed.MODELS]
@@ -16,6 +17,11 @@ BIN_NAMES = tuple(
     f"{start:,}-{end - 1:,}" if end else f"{start:,}+" for start, end in zip(BINS[1:], (*BINS[2:], 0), strict=True)
 )
 """Of training frequency; words never seen are left out, since closed sets do not have them."""
+DROPOUT_SITES = ("input", "hidden", "output", "weight", "word")
+SETTINGS = (
+    "output", "dropout", "rate", "encoder rate", "schedule", "clip", "average", "batch", "streams", "epochs",
+)  # fmt: skip
+"""The columns of the table of hyper-parameters."""
 
 
 def _data(results: Results, cell: Cell) -> Row:
@@ -87,6 +93,15 @@ def _coverage_cells() -> list[Cell]:
     return cells
 
 
+def _coverage(results: Results, cell: Cell) -> Row:
+    """Of the seeds that all rows of a model have in common, so that they differ in coverage alone. Rows that were not
+    run keep none of the others from showing theirs."""
+    rows = [runs_of(results, other) for other in _COVERAGE if other.keys["model"] == cell.keys["model"]]
+    common = set.intersection(*({run.seed for run in runs} for runs in rows if runs)) if any(rows) else set()
+    runs = runs_of(results, cell)
+    return figures_of([run for run in runs if run.seed in common] or runs, cell)
+
+
 def _speed(results: Results, cell: Cell) -> Row:
     """Seconds are those of the timed step: runs are made side by side, where each takes longer."""
     assert cell.job is not None
@@ -118,44 +133,89 @@ def _speed_cells() -> list[Cell]:
     return cells
 
 
-def _size_cells() -> list[Cell]:
-    rows: list[tuple[str, str, float | None, float | None, Job | None, tuple[str, ...]]] = [
-        *(("penn", name, millions, test, None, ()) for name, millions, test in printed.SIZES),
-        ("penn", "tied", 10, 86.2, Job("penn", "tied"), ()),
-        ("penn", "groc", 9.7, 69.5, Job("penn", "groc"), ()),
-    ]
-    for dataset, model in ((dataset, model) for dataset in printed.DATASETS for model in ("tied", "groc")):
-        job = Job(dataset, model, set="-best")
-        rows.append((dataset, f"{model}, best recipe", None, None, job, ()))
-        rows.append((dataset, f"{model}, best recipe, dynamic evaluation", None, None, job, ("dynamic",)))
+def _best_recipes() -> list[tuple[str, Job]]:
+    """The rows of our large models: their names and what is run."""
     return [
-        Cell({"dataset": dataset, "model": name}, {"parameters": m and m * 1e6, "test": test}, job, extras)
-        for dataset, name, m, test, job, extras in rows
+        (f"{model}, best recipe", Job(dataset, model, set="-best"))
+        for dataset in printed.DATASETS
+        for model in ("tied", "groc")
     ]
+
+
+def _size_cells() -> list[Cell]:
+    there = "Table 11"
+    rows: list[tuple[str, str, float | None, float | None, Job | None, tuple[str, ...]]] = [
+        *((name, there, millions, test, None, ()) for name, millions, test in printed.SIZES),
+        *((name, "elsewhere", millions, test, None, ()) for name, millions, test in printed.ELSEWHERE),
+        ("tied", there, 10, 86.2, Job("penn", "tied"), ()),
+        ("groc", there, 9.7, 69.5, Job("penn", "groc"), ()),
+    ]
+    for name, best in _best_recipes():
+        rows.append((name, "", None, None, best, ()))
+        rows.append((f"{name}, dynamic evaluation", "", None, None, best, ("dynamic",)))
+    cells = []
+    for name, where, millions, test, job, extras in rows:
+        keys = {"dataset": job.dataset if job else "penn", "model": name, "published": where}
+        cells.append(Cell(keys, {"parameters": millions and millions * 1e6, "test": test}, job, extras))
+    return cells
+
+
+def _hyper_cells() -> list[Cell]:
+    cells = [Cell({"dataset": d, "model": m}, {"output": _listed(printed.HYPER[d][m])}, Job(d, m)) for d, m in PAIRS]
+    return [*cells, *(Cell({"dataset": job.dataset, "model": name}, {}, job) for name, job in _best_recipes())]
 
 
 def _hyper(results: Results, cell: Cell) -> Row:
-    dataset, model = cell.keys["dataset"], cell.keys["model"]
-    job = Job(dataset, model)
-    runs = results.of(job)
-    trials = sum(len(search["trials"]) for search in _searches(results, job))
-    row: Row = {"output": None, "training": None, "trials": trials, **origin(runs)}
-    if runs:
-        own = runs[0].settings
-        named = {name: own[f"output.{name}"] for one in printed.HYPER.values() for name in one[model]}
-        dropouts = "/".join(f"{own[f'prefix.{site}_dropout']:g}" for site in ("input", "hidden", "output"))
-        rates = f"rate {own['training.rate']:g}, encoder x{own['training.encoder_rate']:g}"
-        row["output"] = _settings(named)
-        row["training"] = f"{rates}, clip {own['training.clip']:g}, dropout {dropouts}, {own['training.epochs']} epochs"
-    return row
+    assert cell.job is not None
+    runs = results.of(cell.job)
+    return {
+        **(_settings(runs[0]) if runs else dict.fromkeys(SETTINGS)),
+        "trials": sum(len(search["trials"]) for search in _searches(results, cell.job)),
+        "budget": _budget(results, cell.job),
+        **origin(runs),
+    }
+
+
+def _settings(run: Run) -> Row:
+    """Those that recipes and variants differ in, by the names of the columns."""
+    output, prefix, training = (
+        {key.removeprefix(part): value for key, value in run.settings.items() if key.startswith(part)}
+        for part in ("output.", "prefix.", "training.")
+    )
+    own = {name for one in printed.HYPER.values() for name in one[run.variant]}
+    plateau = f"plateau, x{training['decay']:g} after {training['patience']} epochs without gain"
+    cosine = f"cosine to {training['rate'] * training['final_rate']:g}"
+    return {
+        "output": _listed({name: value for name, value in output.items() if name in own}),
+        "dropout": "/".join(f"{prefix[f'{site}_dropout']:g}" for site in DROPOUT_SITES),
+        "rate": training["rate"],
+        "encoder rate": training["encoder_rate"],
+        "schedule": cosine if training["schedule"] == "cosine" else plateau,
+        "clip": training["clip"],
+        "average": training["average"],
+        "batch": f"{training['batch']} x {'about ' if training['random_unroll'] else ''}{training['unroll']}",
+        "streams": "rotated" if training["rotate_streams"] else "fixed",
+        "epochs": training["epochs"],
+    }
+
+
+def _said_of_budgets(rows: Sequence[Row]) -> str:
+    """On which corpora no search gave all models of the main comparison as much."""
+    unequal = []
+    for dataset in printed.DATASETS:
+        budgets = {row["budget"] for row in rows if row["dataset"] == dataset and row["model"] in printed.MODELS}
+        if len(budgets) > 1 or "" in budgets:
+            unequal.append(dataset)
+    if not unequal:
+        return ""
+    return f"No search with equal budgets for the seven models is recorded on {' or '.join(unequal)}."
 
 
 def different_budgets(results: Results) -> list[str]:
     """For each dataset whose models were searched with different budgets, a line that says so."""
     lines = []
     for dataset in printed.DATASETS:
-        searches = {name: _searches(results, Job(dataset, name)) for name in printed.MODELS}
-        budgets = {name: " and ".join(map(_budget, found)) or "none" for name, found in searches.items()}
+        budgets = {name: _budget(results, Job(dataset, name)) or "none" for name in printed.MODELS}
         if len(set(budgets.values())) > 1:
             listed = ", ".join(f"{name} {budget}" for name, budget in budgets.items())
             lines.append(f"{dataset}: budgets differ: {listed}")
@@ -178,16 +238,21 @@ def _searches(results: Results, job: Job) -> list[Row]:
     return found
 
 
-def _budget(search: Row) -> str:
-    epochs = search.get("budget", {}).get("epochs")
-    return f"{len(search['trials'])} trials" + (f" of {epochs} epochs" if epochs else "")
+def _budget(results: Results, job: Job) -> str:
+    """What the recorded searches for a model were given; empty if there are none."""
+    given = []
+    for search in _searches(results, job):
+        epochs = search.get("budget", {}).get("epochs")
+        given.append(f"{len(search['trials'])} trials" + (f" of {epochs} epochs" if epochs else ""))
+    return " and ".join(given)
 
 
-def _settings(values: Row) -> str:
+def _listed(values: Row) -> str:
     return ", ".join(f"{k} {'/'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in values.items())
 
 
 _MODEL = ("dataset", "model")
+_COVERAGE = tuple(_coverage_cells())
 _ALL = (
     Table(
         "data", "The corpora, and the share of their words that WordNet covers (%)", "Table 1", ("dataset",),
@@ -203,8 +268,10 @@ _ALL = (
         "frequency", "Test loss of each rival above GroC's, by how often training had the word (nats)", "Figure 3",
         _MODEL, BIN_NAMES, tuple(Cell({"dataset": d, "model": m}, {}, Job(d, m)) for d, m in PAIRS if m != "groc"),
         _frequency, shown=("of", "runs", "seeds", "device"),
-        note="The difference of the median losses, or of the means where a record has no medians. Above 0, GroC is "
-        "better. The paper draws it and prints no numbers.",
+        note="The paper draws the median of the differences between two models' losses on the same words, and prints "
+        "no numbers. Records hold no losses of single words, so ours is another figure: the difference of the two "
+        "models' median losses (or mean losses, where a record has no medians), each averaged over seeds. Above 0, "
+        "GroC is better.",
     ),
     Table(
         "ablations", "GroC with and without its output network, relations and definitions (perplexity)", "Table 3",
@@ -212,8 +279,9 @@ _ALL = (
     ),
     Table(
         "coverage", "GroC on penn with a part of WordNet (test perplexity)", "Table 4", ("model", "coverage"),
-        ("test",), tuple(_coverage_cells()), measured,
-        note="Coverage is the share of WordNet's entries that is left. With surface forms alone the paper has 73.1.",
+        ("test",), _COVERAGE, _coverage,
+        note="Coverage is the share of WordNet's entries that is left. The rows of a model are of the same seeds: "
+        "those that all of its rows with runs have, if there are such. With surface forms alone the paper has 73.1.",
     ),
     Table(
         "speed", "Seconds an epoch, their ratio to tied, and what sparse updates cost (test perplexity)", "Table 10",
@@ -224,19 +292,22 @@ _ALL = (
         "as the text has them; with p, the mean of full and other steps. Perplexities are those of the recipes.",
     ),
     Table(
-        "size", "Models of comparable size on penn, and our best recipes (test perplexity)", "Table 11", _MODEL,
-        ("parameters", "test"), tuple(_size_cells()), measured,
-        note="The best recipes have at most 24 million parameters; those of wikitext-2 are not in the paper's table.",
+        "size", "Models of comparable size on penn, and our best recipes (test perplexity)", "Table 11",
+        (*_MODEL, "published"), ("parameters", "test"), tuple(_size_cells()), measured,
+        note="`published`: where the figure beside ours stands; those from `elsewhere` are of the work that the row "
+        "names, and not in the paper's table. The best recipes have at most 24 million parameters; they are ours, and "
+        "not in it either.",
     ),
     Table(
-        "hyper-parameters", "The settings behind the main comparison, chosen on dev", "Tables 7 and 8", _MODEL,
-        ("output", "training"),
-        tuple(
-            Cell({"dataset": d, "model": m}, {"output": _settings(printed.HYPER[d][m])}, Job(d, m)) for d, m in PAIRS
-        ),
-        _hyper, shown=("trials", "runs", "seeds"),
-        note="Dropout behind `training` is that of the prefix network: input, hidden, output. Trials are those of "
-        "recorded searches.",
+        "hyper-parameters", "The settings behind the main comparison and the best recipes, chosen on dev",
+        "Tables 7 and 8", _MODEL, SETTINGS, tuple(_hyper_cells()), _hyper,
+        shown=("trials", "runs", "seeds", "device"),
+        note="`output`: of the output embedding. `dropout`: of the prefix network's input, hidden states, output and "
+        "weights, and of words. `encoder rate` multiplies the rate for what composes all words alike; `clip` is the "
+        "largest norm of the gradient; `average` the decay of the running average of weights, 0 where there is none; "
+        "`batch`: streams x words of each in a step, `about` where that varies; `streams`: whether they begin at "
+        "another place in every epoch. `trials` are those of recorded searches.",
+        remark=_said_of_budgets,
     ),
 )  # fmt: skip
 TABLES = {one.name: one for one in (*_ALL, *OPEN_TABLES)}

@@ -1,0 +1,275 @@
+"""What tables and figures read of each kind of record. One that lacks some of it is named, and no table trips over it.
+
+A shape says what a value must be:
+
+- a `Kind`: a number, a text, ...
+- `{"key": shape, "other?": shape}`: an object; a key with `?` may be missing, and keys that are not named may be there
+- `[shape]`: a list of such values
+- `Each(shape)`: an object with such values, whatever their keys are
+- `(shape, ...)`: all of these; a function among them makes a shape of a value that has all shapes before it
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from groc.adaptation.memory import OCCURRENCES
+from groc.adaptation.online import CacheSettings
+from groc.config import known_keys
+from groc.errors import GrocError
+from groc.report import BINS
+from groc.results import HELD_OUT, extras
+
+Shape = Any
+Row = dict[str, Any]
+MOST_NAMED = 3
+"""Of the places where a record is damaged."""
+MISSING = object()
+"""In place of a value that is not there: it has no shape, not even that of null."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value must be, in words, and a test of it."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Each:
+    shape: Shape
+
+
+def damage(record: Row, kind: str) -> str:
+    """What a record of some kind lacks, or has otherwise than tables need it; empty if nothing."""
+    found = list(islice(_misfits(record, SHAPES[kind], ""), MOST_NAMED + 1))
+    return ", ".join(found[:MOST_NAMED]) + (" and more" if len(found) > MOST_NAMED else "")
+
+
+def kind_of(record: Row) -> str:
+    """What was recorded; empty for all that tables make no use of, such as demos and runs that were given up."""
+    figures, config, sizes = (record.get(key) for key in ("figures", "config", "sizes"))
+    if isinstance(figures, dict) and "valid_perplexity" in figures and isinstance(config, dict):
+        return "run"
+    if record.get("kind") in ("data", "search"):
+        return "corpus" if record["kind"] == "data" else "search"
+    return "bench" if isinstance(sizes, dict) and sizes else ""
+
+
+def is_read(figures: Row) -> bool:
+    """Whether an evaluation is a score of a text that has a place in tables."""
+    return figures.get("vocabulary_kind", "union") in ("union", "train") and not figures.get("glossary")
+
+
+def _misfits(value: Any, shape: Shape, where: str) -> Iterator[str]:
+    """Each place where a value does not have a shape, with what should be there."""
+    if isinstance(shape, Kind):
+        if not shape.fits(value):
+            yield f"{where} ({shape.words})"
+    elif isinstance(shape, tuple):
+        for part in shape:
+            found = list(_misfits(value, part(value) if callable(part) else part, where))
+            yield from found
+            if found:
+                return
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            yield f"{where} (a list)"
+            return
+        for number, item in enumerate(value):
+            yield from _misfits(item, shape[0], f"{where}[{number}]")
+    elif not isinstance(value, dict):
+        yield f"{where} (an object)"
+    elif isinstance(shape, Each):
+        for key, item in value.items():
+            yield from _misfits(item, shape.shape, f"{where}[{key!r}]")
+    else:
+        for key, part in shape.items():
+            name = key.removesuffix("?")
+            if name in value or name == key:
+                yield from _misfits(value.get(name, MISSING), part, f"{where}.{name}" if where else name)
+
+
+def _is_number(value: Any) -> bool:
+    """Neither infinite nor too large for a float, as a whole number can be."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value)
+
+
+TEXT = Kind("text", lambda value: isinstance(value, str))
+YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool))
+NUMBER = Kind("a finite number", _is_number)
+POSITIVE = Kind("a finite number above 0", lambda value: _is_number(value) and value > 0)
+SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+WHOLE = Kind("a whole number", _is_whole)
+COUNT = Kind("a whole number from 0", lambda value: _is_whole(value) and value >= 0)
+UNKNOWN_OR_NUMBER = Kind("a finite number or null", lambda value: value is None or _is_number(value))
+"""Records have null for what is infinite or cannot be."""
+NUMBER_OR_TEXT = Kind("a finite number or text", lambda value: isinstance(value, str) or _is_number(value))
+FILLED = Kind("not empty", bool)
+
+
+# --- evaluations ----------------------------------------------------------------------------------------------------
+
+CACHE = {
+    "kind": TEXT,
+    "lambda?": NUMBER_OR_TEXT,
+    "likeness?": TEXT,
+    **dict.fromkeys(("theta?", "size?", "recency?", "last?", "alpha?"), UNKNOWN_OR_NUMBER),
+}
+BIN = {
+    "from": Kind(f"one of {', '.join(map(str, BINS))}", lambda value: value in BINS),
+    "loss?": NUMBER,
+    "median_loss?": NUMBER,
+}
+OCCURRENCE = (
+    {"from": COUNT, "to": UNKNOWN_OR_NUMBER, "tokens": COUNT},
+    lambda row: {"loss": NUMBER} if row["tokens"] else {},
+)
+ALL_OCCURRENCES = Kind(
+    f"rows from {', '.join(map(str, OCCURRENCES))}", lambda rows: [row["from"] for row in rows] == [*OCCURRENCES]
+)
+
+
+def _is_cache(facts: Row) -> bool:
+    try:
+        CacheSettings.of(facts).facts()
+    except GrocError:
+        return False
+    return True
+
+
+def _is_grid(rows: Sequence[Row]) -> bool:
+    tried = {(row["lambda"], row["theta"]) for row in rows}
+    return len(tried) == len({share for share, _ in tried}) * len({theta for _, theta in tried})
+
+
+GRID = (
+    [{"lambda": NUMBER_OR_TEXT, **dict.fromkeys(("theta", "loss", "perplexity"), NUMBER)}],
+    FILLED,
+    Kind("a row for each lambda with each theta", _is_grid),
+)
+
+
+def _tunes_states(rows: Sequence[Row]) -> bool:
+    """Whether it is a cache of states that was tuned, of which there is a table, or something else."""
+    return all("lambda" in row and "theta" in row for row in rows)
+
+
+SCORED = {
+    "perplexity": UNKNOWN_OR_NUMBER,
+    "unseen": {"loss": UNKNOWN_OR_NUMBER},
+    "oov_share": SHARE,
+    "vocabulary": POSITIVE,
+    "tokens?": COUNT,
+    "device?": TEXT,
+    "bins?": [BIN],
+    "new_by_occurrence?": ([OCCURRENCE], ALL_OCCURRENCES),
+    "tuning?": Each(([{}], lambda rows: GRID if _tunes_states(rows) else ())),
+    # What the model was helped or hindered with
+    "caches?": [CACHE],
+    "without?": [TEXT],
+    "coverage?": NUMBER,
+    **dict.fromkeys(("novelty?", "sharpness?", "new_words_as?", "first?"), UNKNOWN_OR_NUMBER),
+}
+
+
+def _needs_of_score(figures: Row) -> Shape:
+    """What else an evaluation must have for what it has."""
+    needs: dict[str, Shape] = {}
+    if not extras(figures):  # all others may do without
+        needs["bins"] = [{}]
+    if figures["unseen"]["loss"] is not None:
+        needs["oov_share"] = POSITIVE
+    tuned = {place.partition(" ")[0] for place, rows in figures.get("tuning", {}).items() if _tunes_states(rows)}
+    if tuned:
+        numbers = {str(number) for number, _ in enumerate(figures.get("caches", ()), 1)}
+        needs["tuned_on"] = TEXT
+        needs["tuning"] = Kind("the number of a cache before the name of each", lambda _: tuned <= numbers)
+        needs["caches"] = [Kind("the settings of a cache", _is_cache)]
+    return needs
+
+
+MEAN, INTERVAL = (dict.fromkeys(keys, UNKNOWN_OR_NUMBER) for keys in (("mean",), ("mean", "low", "high")))
+OF_HELD_OUT_WORDS = {
+    "rows": [{"condition": TEXT, "loss": MEAN, "gain": INTERVAL, "seen_loss": MEAN}],
+    **dict.fromkeys(("even_odds", "closed_share", "words", "tokens"), UNKNOWN_OR_NUMBER),
+}
+
+
+def _evaluation(figures: Row) -> Shape:
+    if figures.get("vocabulary_kind") == HELD_OUT:
+        return OF_HELD_OUT_WORDS
+    return (SCORED, _needs_of_score) if is_read(figures) else ()
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def _config() -> Shape:
+    """Every setting may be missing, since older records lack some."""
+    kinds: dict[Any, Shape] = {str: TEXT, bool: YES_OR_NO, int: WHOLE, float: NUMBER}
+    kinds |= {tuple[int, ...]: [WHOLE], tuple[str, ...]: [TEXT]}
+    shape: dict[str, Shape] = {"corpus": TEXT}
+    for key, kind in known_keys().items():
+        section, _, name = key.rpartition(".")
+        if section:
+            shape.setdefault(f"{section}?", {})[f"{name}?"] = kinds[kind]
+    return shape
+
+
+PERPLEXITY = {"perplexity": UNKNOWN_OR_NUMBER}
+TEXTS = {
+    "target test": {"new_share": SHARE, "after": {**PERPLEXITY, "new_words_loss": UNKNOWN_OR_NUMBER}},
+    "source valid": {"before": PERPLEXITY, "after": PERPLEXITY},
+}
+"""What fine-tuning itself measures."""
+FINE_TUNED = {"figures": {"texts": [{}]}, "curve": ([{"step": NUMBER, "valid_loss": NUMBER}], FILLED)}
+RUN = (
+    {
+        **dict.fromkeys(("name", "date", "device"), TEXT),
+        "config": _config(),
+        "figures": {
+            **dict.fromkeys(("parameters", "valid_perplexity"), POSITIVE),
+            **dict.fromkeys(("steps?", "epochs?"), UNKNOWN_OR_NUMBER),
+            "texts?": [({"text": TEXT}, lambda row: TEXTS.get(row["text"], {}))],
+        },
+        "curve?": [{"epoch": NUMBER, "valid_perplexity": NUMBER}],
+        "evaluations?": Each(({"vocabulary_kind?": TEXT}, _evaluation)),
+    },
+    lambda record: FINE_TUNED if "adapted_from" in record["figures"] else {},
+)
+
+
+def _with_sizes(figures: Row) -> Shape:
+    """Of each text that is compared with the source there must be the size."""
+    known = {row["set"] for row in figures["texts"] if row["text"] == "test"}
+    return {"unseen": [{"test": Kind("a set that has a test text", known.__contains__)}]}
+
+
+CROSS_DOMAIN = (
+    {
+        "texts": [{"set": TEXT, "text": TEXT, "tokens": COUNT, "words": COUNT}],
+        "unseen": [{"test": TEXT, **dict.fromkeys(("of_tokens", "of_words", "with_entry"), NUMBER)}],
+    },
+    _with_sizes,
+)
+CORPUS = {"tokens": POSITIVE, **dict.fromkeys(("vocabulary?", "relations?", "definitions?"), NUMBER)}
+SHAPES: Mapping[str, Shape] = {
+    "run": RUN,
+    "corpus": (
+        {"name": TEXT},
+        lambda record: {"figures": CROSS_DOMAIN if record["name"] == "data/cross-domain" else CORPUS},
+    ),
+    "search": {"name": TEXT, "trials": [{}], "fixed?": {}, "corpus?": {"name": TEXT}, "budget?": {}},
+    "bench": {"date": TEXT, "device": TEXT, "sizes": Each({"models?": [{"model": TEXT, "step": POSITIVE}]})},
+}
+"""Of each kind of record."""

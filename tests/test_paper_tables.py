@@ -1,0 +1,205 @@
+"""What the paper's tables and figures show of records: the same seeds, settings, budgets, curves that can be read."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groc.compute import choose
+from groc.config import Compute
+from groc.paper import TABLES, Results, published
+from groc.paper.figures import FIGURES
+from groc.recipe import load_recipe
+from groc.report import to_json
+from groc.results import add_evaluation, write_result
+
+CORPORA = {"penn": "penn", "wikitext2": "wikitext-2", "news": "news"}
+CURVE = (300.0, 120.0, 90.0, 80.0)
+SHARES = [share for share, *_ in published.COVERAGE]
+
+
+def record(
+    folder: Path, name: str, seed: int = 1, curve: tuple[float, ...] = CURVE, on: str = "", **changes: Any
+) -> Path:
+    """The record of a run that was never made; `on` names the text on which it was fine-tuned."""
+    recipe, _, variant = name.partition("/")
+    corpus = on or CORPORA[recipe.removesuffix("-best")]
+    settings = {key.replace("__", "."): value for key, value in changes.items()}
+    config = load_recipe(recipe, variant).replace(
+        {"name": name, "corpus": f"/x/{corpus}", "training.seed": seed, **settings}
+    )
+    path = folder / f"{len(list(folder.glob('*')))}.json"
+    figures = {"valid_perplexity": curve[-1], "parameters": 1_000_000, "steps": 1}
+    figures |= {"adapted_from": name, "texts": []} if on else {}
+    rows = [
+        {"epoch": n, "step": n, "seconds": n, "valid_perplexity": value, "valid_loss": math.log(value)}
+        for n, value in enumerate(curve, 1)
+    ]
+    write_result(path, config, choose(Compute(device="cpu")), figures, rows)
+    return path
+
+
+def add_test(path: Path, perplexity: float, **more: Any) -> None:
+    figures = {"text": "/x/penn/test.txt", "run": "r", "perplexity": perplexity, "bins": []}
+    words = {"vocabulary": 10_000, "vocabulary_kind": "union", "oov_share": 0.0, "unseen": {"loss": None}}
+    add_evaluation(path, {**figures, **words, **more})
+
+
+def rows_of(table: str, folder: Path, **wanted: Any) -> list[dict[str, Any]]:
+    rows = TABLES[table].rows(Results(folder))
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def drawn(name: str, folder: Path) -> Any:
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=(10, 4.2), layout="constrained")
+    FIGURES[name](figure, Results(folder))
+    return figure
+
+
+def legend(axes: Any) -> list[str]:
+    return list(axes.get_legend_handles_labels()[1])
+
+
+# --- coverage -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_coverage_are_of_the_same_seeds(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        path = record(tmp_path, "penn/groc", seed)
+        add_test(path, 60.0 + seed)
+        for share in SHARES[:-1] if seed == 2 else SHARES[:2]:
+            if seed < 3:
+                add_test(path, 100.0 + seed, coverage=share)
+    rows = rows_of("coverage", tmp_path, model="groc, at inference")
+    assert [row["seeds"] for row in rows] == [[2]] * len(SHARES)
+    assert [row["test"] for row in rows] == [102.0] * 5 + [62.0]
+    (whole, *others) = reversed(rows_of("coverage", tmp_path, model="groc, retrained"))
+    assert (whole["seeds"], [row["runs"] for row in others]) == ([1, 2, 3], [0] * 5)
+    add_test(record(tmp_path, "penn/groc", 3, forms__coverage=0.2), 70.0)
+    found = {row["coverage"]: row["test"] for row in rows_of("coverage", tmp_path, model="groc, retrained")}
+    assert (found[0.2], found[1.0]) == (70.0, 63.0)
+
+
+def test_rows_of_coverage_without_a_common_seed_show_their_own(tmp_path: Path) -> None:
+    add_test(record(tmp_path, "penn/groc", 1), 60.0)
+    add_test(record(tmp_path, "penn/groc", 2, forms__coverage=0.2), 70.0)
+    rows = rows_of("coverage", tmp_path, model="groc, retrained")
+    assert {row["coverage"]: row["seeds"] for row in rows if row["runs"]} == {0.2: [2], 1.0: [1]}
+
+
+# --- size ---------------------------------------------------------------------------------------------------------
+
+
+def test_models_of_others_have_the_keys_of_ours_and_say_where_they_stand(tmp_path: Path) -> None:
+    record(tmp_path, "penn/tied")
+    rows = rows_of("size", tmp_path)
+    assert len({tuple(row) for row in rows}) == 1
+    for row in (row for row in rows if row["runs"] is None):
+        assert all(row[key] is None for key in row if key not in ("dataset", "model", "published", "paper"))
+    elsewhere = {row["model"]: row["paper"]["test"] for row in rows if row["published"] == "elsewhere"}
+    assert list(elsewhere.values()) == [57.3, 51.1]
+    assert all(name.startswith("AWD-LSTM, ") for name in elsewhere)
+    assert " elsewhere |" in TABLES["size"].markdown(rows)
+
+
+# --- settings -----------------------------------------------------------------------------------------------------
+
+
+def test_settings_of_published_size_and_of_best_recipes_are_shown(tmp_path: Path) -> None:
+    record(tmp_path, "penn/tied", prefix__word_dropout=0.15, prefix__weight_dropout=0.45, training__average=0.0)
+    changes = {"rate": 0.002, "final_rate": 0.3, "average": 0.9998, "encoder_rate": 0.2}
+    changes |= {"schedule": "cosine", "rotate_streams": True, "random_unroll": True, "batch": 40, "unroll": 35}
+    record(tmp_path, "penn-best/groc", **{f"training__{name}": value for name, value in changes.items()})
+    rows = {row["model"]: row for row in rows_of("hyper-parameters", tmp_path, dataset="penn")}
+    assert rows["tied"]["dropout"].endswith("/0.45/0.15")
+    assert (rows["tied"]["streams"], rows["tied"]["average"]) == ("fixed", 0.0)
+    best = rows["groc, best recipe"]
+    assert (best["schedule"], best["average"], best["encoder rate"]) == ("cosine to 0.0006", 0.9998, 0.2)
+    assert (best["batch"], best["streams"], best["device"]) == ("40 x about 35", "rotated", "CPU, float32")
+    printed = TABLES["hyper-parameters"].markdown(list(rows.values()))
+    assert " 0.9998 |" in printed
+    assert rows["tied, best recipe"]["rate"] is None
+
+
+def test_a_schedule_of_plateaus_is_told(tmp_path: Path) -> None:
+    record(tmp_path, "penn/tied", training__schedule="plateau", training__decay=0.5, training__patience=3)
+    (row,) = rows_of("hyper-parameters", tmp_path, dataset="penn", model="tied")
+    assert row["schedule"] == "plateau, x0.5 after 3 epochs without gain"
+
+
+def test_it_is_said_where_no_search_with_equal_budgets_is_recorded(tmp_path: Path) -> None:
+    def search(model: str, trials: int) -> None:
+        found = {"kind": "search", "name": f"penn/{model}", "trials": [{}] * trials, "budget": {"epochs": 5}}
+        (tmp_path / f"search-{model}.json").write_text(to_json(found))
+
+    def note() -> str:
+        return TABLES["hyper-parameters"].markdown(rows_of("hyper-parameters", tmp_path)).splitlines()[-1]
+
+    said = "No search with equal budgets for the seven models is recorded on "
+    record(tmp_path, "penn/tied")
+    shown = TABLES["hyper-parameters"].markdown(rows_of("hyper-parameters", tmp_path, dataset="penn", model="tied"))
+    assert "|      0 |    1 |" in shown  # trials and runs
+    assert f"{said}penn or wikitext-2." in note()
+    for model in published.MODELS:
+        assert f"{said}penn or" in note()
+        search(model, 12)
+    assert note().endswith(f"{said}wikitext-2.")
+    search("groc", 24)
+    assert f"{said}penn or" in note()
+
+
+# --- figures ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "recipes"), [("main", ("penn", "wikitext2")), ("size", ("penn", "penn-best"))])
+def test_the_ends_of_learning_curves_fill_the_axis(name: str, recipes: tuple[str, str], tmp_path: Path) -> None:
+    for recipe in recipes:
+        record(tmp_path, f"{recipe}/tied", curve=(500.0, 100.0, 72.0))
+        record(tmp_path, f"{recipe}/groc", curve=(400.0, 100.0, 70.0))
+        record(tmp_path, f"{recipe}/groc", 2, curve=(400.0, 100.0, 69.5))
+    figure = drawn(name, tmp_path)
+    assert "first seed" in figure.get_suptitle()
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        assert 0.9 * 70 < low < 70
+        assert 72 < high < 1.6 * 70
+        assert legend(axes)[:2] == ["tied 72.0", "groc 70.0"]
+
+
+def test_a_curve_that_ends_high_is_still_in_sight(tmp_path: Path) -> None:
+    record(tmp_path, "penn/tied", curve=(500.0, 300.0, 200.0))
+    record(tmp_path, "penn/groc", curve=(400.0, 100.0, 70.0))
+    axes = drawn("main", tmp_path).axes[0]
+    assert 200 < axes.get_ylim()[1] < 300
+
+
+def test_models_that_were_not_run_are_named_last(tmp_path: Path) -> None:
+    bins = [{"from": 1, "to": 9, "loss": 5.0, "median_loss": 4.0}]
+    for model in ("tied", "groc"):
+        add_test(record(tmp_path, f"penn/{model}"), 70.0, bins=bins)
+    add_test(record(tmp_path, "penn/lookup"), 75.0, bins=[{**bins[0], "median_loss": 4.5}])
+    axes = drawn("frequency", tmp_path).axes[0]
+    missing = [f"{model}: not run" for model in ("convolutional", "bilinear", "deep-residual", "adaptive")]
+    assert legend(axes) == ["lookup", "tied", *missing]
+    assert "median" in axes.get_ylabel()
+    named = legend(drawn("main", tmp_path).axes[0])
+    assert [label.split()[0] for label in named[:3]] == ["lookup", "tied", "groc"]
+    assert named[3:] == missing
+
+
+def test_labels_of_four_curves_stand_apart(tmp_path: Path) -> None:
+    for text in ("biomed-mtl", "europarl-v7", "news-wmt-2008-2013", "reviews-movie"):
+        for model in ("tied", "groc"):
+            record(tmp_path, f"news/{model}", on=text)
+    figure = drawn("fine-tuning", tmp_path)
+    figure.draw_without_rendering()
+    assert len(figure.axes) == 4
+    for parts in ([axes.xaxis.label for axes in figure.axes], [axes.title for axes in figure.axes]):
+        boxes = [part.get_window_extent() for part in parts]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+        assert boxes[0].x0 > 0
+        assert boxes[-1].x1 < figure.bbox.width

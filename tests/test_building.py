@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -104,8 +106,10 @@ class TestSizes:
     def test_a_best_recipe_has_both_models_with_the_same_prefix_network(self, recipe: str) -> None:
         """Each with the dropout, the encoder's rate and the course of training that were best for it so far."""
         groc, tied = (load_recipe(recipe, variant) for variant in ("groc", "tied"))
-        own = {"training.encoder_rate": 1.0, "output.mixture_dropout": 0.0, "training.epochs": 90}
-        own |= {"training.rotate_streams": False, "training.final_rate": 0.01, "training.average": 0.999}
+        own: dict[str, Any] = {"training.encoder_rate": 1.0, "output.mixture_dropout": 0.0}
+        if recipe == "penn-best":
+            own |= {"training.rotate_streams": False, "training.final_rate": 0.01, "training.average": 0.999}
+            own |= {"training.epochs": 90}
         own |= {f"prefix.{name}_dropout": 0.0 for name in ("word", "input", "hidden", "weight", "output")}
         assert groc.replace(own).prefix == tied.replace(own).prefix
         assert groc.replace(own).training == tied.replace(own).training

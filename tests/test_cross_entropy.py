@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from test_distributed import NO_DROPOUT
 from test_training import Workshop, metrics, workshop  # noqa: F401
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from groc.nn.cross_entropy import cross_entropy
 from groc.nn.embeddings import Embeddings
@@ -36,6 +38,33 @@ def test_scores_that_need_no_rounding_give_the_loss_itself(rows: int, words: int
     grads = (torch.autograd.grad((each * weights).sum(), (prefixes, output, bias)) for each in (found, twin))
     for one, other in zip(*grads, strict=True):
         torch.testing.assert_close(one, other, atol=0.02 * float(other.abs().max()) + 1e-6, rtol=0.02)
+
+
+def test_a_word_that_cannot_be_scored_takes_nothing_from_others() -> None:
+    (prefixes, output, bias), targets = whole_numbers(5, 9, 4, 1)
+    closed = torch.where(torch.arange(9) < 3, -torch.inf, bias.detach()).requires_grad_()
+    targets = 3 + targets % 6
+    found = cross_entropy(prefixes, output, closed, targets)
+    torch.testing.assert_close(found, F.cross_entropy(prefixes @ output.T + closed, targets, reduction="none"))
+    for gradient in torch.autograd.grad(found.sum(), (prefixes, output, closed)):
+        assert gradient.isfinite().all()
+    assert not gradient[:3].any()
+
+
+def test_nothing_is_computed_for_what_does_not_learn() -> None:
+    (prefixes, output, bias), targets = whole_numbers(5, 9, 4, 1)
+    products: list[int] = []
+
+    class Products(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            products.append(func is torch.ops.aten.mm.default)
+            return func(*args, **(kwargs or {}))
+
+    loss = cross_entropy(prefixes, output.detach(), bias.detach(), targets).sum()
+    with Products():
+        loss.backward()
+    assert sum(products) == 1
+    assert prefixes.grad is not None
 
 
 def test_what_rounding_takes_from_a_bias_is_not_lost() -> None:

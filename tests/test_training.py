@@ -25,7 +25,7 @@ from torch import Tensor
 from groc import checkpoint
 from groc.building import build
 from groc.compute import Group, choose
-from groc.config import Compute, Config, Training
+from groc.config import Config, Training
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.lexicon import Glossary
@@ -487,9 +487,9 @@ class TestStreams:
             cut_streams(np.zeros(100, np.int32), 0, 3, SimpleNamespace(size=2, rank=0))
 
 
-def test_a_cpu_records_no_steps() -> None:
+def test_a_cpu_records_no_steps(workshop: Workshop, tmp_path: Path) -> None:
     with pytest.raises(GrocError, match=r"compute\.graphs=yes needs a GPU"):
-        choose(Compute(device="cpu", graphs="yes"))
+        workshop.trainer(tmp_path, tiny_config(changes={"compute.device": "cpu", "compute.graphs": "yes"}))
 
 
 class TestSchedules:

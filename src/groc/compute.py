@@ -68,8 +68,6 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
     except (RuntimeError, AssertionError, NotImplementedError):
         raise GrocError(f"The device {name!r} is not there: use cpu, or auto for what the machine has.") from None
     on_gpu = device.type == "cuda"
-    if compute.graphs == "yes" and not on_gpu:
-        raise GrocError("compute.graphs=yes needs a GPU, whose launches are recorded: leave it at auto on a CPU.")
     if on_gpu:
         if device.index is not None:
             torch.cuda.set_device(device)
@@ -82,7 +80,7 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
         bf16=decide[compute.bf16],
         bf16_prefix=compute.bf16 == "all",
         compile=decide[compute.compile],
-        graphs=decide[compute.graphs],
+        graphs=on_gpu and decide[compute.graphs],
     )
 
 

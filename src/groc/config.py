@@ -182,9 +182,9 @@ class Compute:
     """Matrix products in bfloat16: auto (on a GPU) or yes: those of the word encoder, and on a GPU the others in TF32;
     all: those of LSTM layers and softmax too; no: all in float32."""
     compile: str = "auto"
-    """Compile the encoder with torch.compile: auto (on a GPU), yes or no."""
+    """Compile the encoder, and the loss in bfloat16, with torch.compile: auto (on a GPU), yes or no."""
     graphs: str = "auto"
-    """Record a training step and replay it as one CUDA graph: auto (on a GPU), yes or no."""
+    """Record a training step, or reading of valid text, and replay it as one CUDA graph: auto (on a GPU), yes or no."""
 
 
 @dataclass(frozen=True)

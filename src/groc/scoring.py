@@ -128,6 +128,7 @@ def score(
     unroll: int = UNROLL,
     correction: Correction | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    recorded: bool = True,
 ) -> Scores:
     """Score every word of a text that begins after an `<eos>`.
 
@@ -137,6 +138,8 @@ def score(
 
     A `correction` is shown each piece of the text once, in order, and its scores are taken in place of the model's. A
     cache in it remembers the text: shown the same text again, it would know what comes.
+
+    On a GPU what is done with a window is `recorded` and replayed as one launch, unless that is not wanted.
     """
     if correction is not None and streams > 1:
         raise GrocError("A cache reads a text from its first word to its last: score with one stream.")
@@ -162,7 +165,7 @@ def score(
         # What a window reads and writes stays in its place, so that it can be recorded and replayed (see `graphs`).
         words, wanted = inputs[:unroll].clone(), targets[:unroll].clone()
         scored = torch.empty(wanted.shape, dtype=torch.float64, device=model.device)
-        launch = launcher(recorded=model.device.type == "cuda" and correction is None)
+        launch = launcher(recorded and correction is None, model.device)
 
         def score_window(size: int) -> None:
             prefixes, behind = model.read(embeddings, words[:size], state)

@@ -58,6 +58,8 @@ class Trainer:
     ) -> None:
         self.model, self.config, self.folder = model, config, folder
         self.options = config.training
+        if config.compute.graphs == "yes" and policy.device.type != "cuda":
+            raise GrocError("compute.graphs=yes needs a GPU, whose launches are recorded: leave it at auto on a CPU.")
         whole = not self.options.sample  # else the shapes of a step are its own
         self.group = group
         self.policy = replace(
@@ -83,6 +85,7 @@ class Trainer:
         if not self.options.sample:
             with self.policy.autocast():
                 forms.make_ready()  # before it is compiled
+        model.prefix.softmax.compiled = self.policy.compile
         self.embed: Callable[[], Embeddings] = self.policy.compiled(
             lambda: model.embed_forms(forms).mapped(Tensor.float)
         )
@@ -100,7 +103,7 @@ class Trainer:
         self.state: State = model.prefix.start(self.streams.shape[1])
         self.losses = torch.zeros(self.streams.shape[1], dtype=torch.float64, device=policy.device)
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
-        self.launch = launcher(self.policy.graphs)
+        self.launch = launcher(self.policy.graphs, policy.device)
         self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
         self.kept_step: int | None = None
         """The step of the state in the run folder, where there is one."""
@@ -249,7 +252,7 @@ class Trainer:
 
     def _offsets(self) -> Tensor:
         """Where this process's streams begin in this epoch: by its number alone, so that a resumed epoch finds them."""
-        draws = torch.Generator().manual_seed(self.options.seed + 1_000_003 * (self.position.epoch + 1))
+        draws = torch.Generator().manual_seed((self.options.seed + 1_000_003 * (self.position.epoch + 1)) % 2**63)
         offsets = torch.randint(len(self.cut) - 1, (self.options.batch,), generator=draws)
         share = self.cut.shape[1]
         return offsets[self.group.rank * share :][:share].to(self.policy.device)
@@ -339,7 +342,7 @@ class Trainer:
     def score_valid(self, streams: int, progress: Callable[[int], None] = lambda done: None) -> Scores:
         """Score the valid text with the weights of the moment."""
         with self.model.using(self.valid_vocabulary, self.valid_forms):
-            return score(self.model, self.valid_ids, streams=streams, progress=progress)
+            return score(self.model, self.valid_ids, streams=streams, progress=progress, recorded=self.policy.graphs)
 
     # --- saving and resuming --------------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ class _Reader:
         self.state = model.prefix.start(1)
         self.segments: dict[int, Segment] = {}
         """The last one of each length."""
-        self.launch = launcher(recorded=model.device.type == "cuda")
+        self.launch = launcher(recorded=True, device=model.device)
 
     def read(self, piece: Tensor) -> Segment:
         """Of the last word before a piece and its own words. Shape: [T + 1]"""

@@ -8,48 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
-from torch.utils._triton import has_triton
+from torch.autograd.function import once_differentiable
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 COLUMNS, ROWS = 8, 64
 """Sizes are made multiples of these: the fast kernels for products load so much at once."""
 NEVER = -3e38
-"""The bias of words that fill up the last rows: finite, so that 0 times it is 0."""
+"""The lowest bias, and that of what fills up the last rows: finite, so that 0 times it is 0."""
 
 
-def cross_entropy(prefixes: Tensor, output: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+def cross_entropy(prefixes: Tensor, output: Tensor, bias: Tensor, targets: Tensor, compiled: bool = False) -> Tensor:
     """-log p(target | prefix) of each. Shape: [N, d], [V, d], [V], [N] -> [N]"""
-    losses: Tensor = _CrossEntropy.apply(prefixes, output, bias, targets)  # type: ignore[no-untyped-call]
+    losses: Tensor = _CrossEntropy.apply(prefixes, output, bias, targets, compiled)  # type: ignore[no-untyped-call]
     return losses
 
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, prefixes: Tensor, output: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    def forward(ctx: Any, prefixes: Tensor, output: Tensor, bias: Tensor, targets: Tensor, compiled: bool) -> Tensor:
         left, right = _with_ones(prefixes), _with_bias(output, bias)
         scores = left @ right.T
-        log_sums = _fused(_log_sums, scores)(scores)
+        log_sums = _fused(_log_sums, compiled)(scores)
         ctx.save_for_backward(left, right, scores, log_sums, targets)
-        ctx.sizes, ctx.types = output.shape, (prefixes.dtype, output.dtype, bias.dtype)
+        ctx.sizes, ctx.types, ctx.compiled = output.shape, (prefixes.dtype, output.dtype, bias.dtype), compiled
         return log_sums - scores.gather(1, targets[:, None])[:, 0].float()
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         left, right, scores, log_sums, targets = ctx.saved_tensors
         (words, dim), types = ctx.sizes, ctx.types
-        slopes = _fused(_slopes, scores)(scores, log_sums, targets, gradients[0])
-        of_left, of_right = slopes @ right, slopes.T @ left
-        return (
-            of_left[:, :dim].to(types[0]),
-            of_right[:words, :dim].to(types[1]),
-            of_right[:words, dim].to(types[2]),
-            None,
-        )
+        slopes = _fused(_slopes, ctx.compiled)(scores, log_sums, targets, gradients[0])
+        of_prefixes = of_output = of_bias = None
+        if ctx.needs_input_grad[0]:
+            of_prefixes = (slopes @ right)[:, :dim].to(types[0])
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:  # not of a frozen embedding
+            of_words = (slopes.T @ left)[:words]
+            of_output, of_bias = of_words[:, :dim].to(types[1]), of_words[:, dim].to(types[2])
+        return of_prefixes, of_output, of_bias, None, None
 
 
 def _with_ones(prefixes: Tensor) -> Tensor:
@@ -68,6 +69,7 @@ def _with_bias(output: Tensor, bias: Tensor) -> Tensor:
     words, dim = output.shape
     wide = output.new_zeros(_up_to(words, ROWS), _up_to(dim + 2, COLUMNS), dtype=torch.bfloat16)
     wide[:words, :dim] = output
+    bias = bias.clamp(min=NEVER)
     wide[:words, dim] = bias
     wide[:words, dim + 1] = bias - wide[:words, dim]
     wide[words:, dim] = NEVER
@@ -89,11 +91,11 @@ def _slopes(scores: Tensor, log_sums: Tensor, targets: Tensor, gradients: Tensor
     return slopes.to(scores.dtype)
 
 
-def _fused(function: Function, scores: Tensor) -> Function:
-    """On a GPU one kernel in place of several, each of which would read and write all scores."""
-    return _compiled(function) if scores.is_cuda and has_triton() else function
+def _fused(function: Function, compiled: bool) -> Function:
+    """Compiled, it is one kernel in place of several, each of which would read and write all scores."""
+    return _compiled(function) if compiled else function
 
 
 @cache
 def _compiled(function: Function) -> Function:
-    return torch.compile(function)  # type: ignore[return-value]
+    return cast(Function, torch.compile(function))

@@ -22,11 +22,15 @@ class Logits(Protocol):
         ...
 
 
-def loss(prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
+def loss(prefixes: Tensor, embeddings: Logits, targets: Tensor, compiled: bool = False) -> Tensor:
     """-log p(target | prefix) of each, by one softmax. Shape: [N, d], [N] -> [N]"""
-    if torch.is_autocast_enabled(prefixes.device.type) and isinstance(embeddings, Embeddings):
-        return cross_entropy(prefixes, embeddings.output, embeddings.bias, targets)
+    if _in_bfloat16(prefixes.device.type) and isinstance(embeddings, Embeddings):
+        return cross_entropy(prefixes, embeddings.output, embeddings.bias, targets, compiled)
     return F.cross_entropy(embeddings.logits(prefixes), targets, reduction="none")
+
+
+def _in_bfloat16(device: str) -> bool:
+    return torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
 
 
 class Softmax(nn.Module):
@@ -34,10 +38,12 @@ class Softmax(nn.Module):
 
     at_once = 1
     """How many scores a loss makes of a word behind a prefix."""
+    compiled = False
+    """Whether the loss in bfloat16 is compiled."""
 
     def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
         """-log p(target | prefix) of each. Shape: [N, d], [N] -> [N]"""
-        return loss(prefixes, embeddings, targets)
+        return loss(prefixes, embeddings, targets, self.compiled)
 
     def scores(self, prefixes: Tensor, embeddings: Logits) -> Tensor:
         """A score of every word behind each prefix, of which the softmax is p. Shape: [N, d] -> [N, V]"""
@@ -60,7 +66,7 @@ class Mixture(Softmax):
     def loss(self, prefixes: Tensor, embeddings: Logits, targets: Tensor) -> Tensor:
         """All softmaxes at once: one product with the words instead of many small ones."""
         views = torch.cat([self._view(each, prefixes) for each in self.maps])
-        losses = loss(views, embeddings, targets.repeat(len(self.maps))).view(len(self.maps), -1)
+        losses = loss(views, embeddings, targets.repeat(len(self.maps)), self.compiled).view(len(self.maps), -1)
         return -(self._log_weights(prefixes).T - losses).logsumexp(0)
 
     def scores(self, prefixes: Tensor, embeddings: Logits) -> Tensor:

@@ -150,7 +150,9 @@ def plain_words(results: Results) -> list[str]:
         gains = next(row for row in rows["frequency"] if row["dataset"] == dataset and row["model"] == "tied")
         known = [name for name in (*RARE, *FREQUENT) if gains[name] is not None]
         bins = ", ".join(f"{gains[name]:.2f} on words seen {name} times" for name in known)
-        blocks.append(f"GroC's median loss is below that of tied there by {bins} (nats).")
+        paired = "Word by word tied loses more than GroC there, in the median by"
+        told = paired if gains["of"] == "paired" else "GroC's median loss is below that of tied there by"
+        blocks.append(f"{told} {bins} (nats).")
         cut = {
             (row["output network"], row["without"]): row["test"]
             for row in rows["ablations"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ def summarise(scores: Scores, as_unk: npt.NDArray[np.bool_] | None = None) -> di
     counts = scores.counts
     themselves = np.ones(len(counts), np.bool_) if as_unk is None else ~as_unk
     unseen = themselves & (counts == 0)
-    ends = [*(start - 1 for start in BINS[1:]), None]
     return {
         **_figures(scores.log_prob),
         "vocabulary": len(scores.vocabulary),
@@ -36,10 +35,19 @@ def summarise(scores: Scores, as_unk: npt.NDArray[np.bool_] | None = None) -> di
         **({} if themselves.all() else {"as_unk": _figures(scores.log_prob[~themselves])}),
         "bins": [
             {"from": start, "to": end, **_figures(scores.log_prob[inside])}
-            for start, end in zip(BINS, ends, strict=True)
-            if (inside := themselves & (counts >= start) & (counts <= (end if end is not None else np.inf))).any()
+            for start, end, inside in frequency_bins(np.where(themselves, counts, -1))  # below every bin
         ],
     }
+
+
+def frequency_bins(
+    counts: npt.NDArray[np.int64],
+) -> Iterator[tuple[int, int | None, npt.NDArray[np.bool_]]]:
+    """Each bin that holds any of these training frequencies: where it begins and ends, and which of them are inside."""
+    for start, end in zip(BINS, [*(start - 1 for start in BINS[1:]), None], strict=True):
+        inside = (counts >= start) & (counts <= (end if end is not None else np.inf))
+        if inside.any():
+            yield start, end, inside
 
 
 def _figures(log_prob: Any) -> dict[str, Any]:
@@ -75,7 +83,7 @@ def to_json(figures: Any, indent: int | None = None) -> str:
 
 def describe(summary: dict[str, Any]) -> str:
     """The same for a person."""
-    named = [(_bin_name(row), row) for row in summary["bins"]]
+    named = [(bin_name(row), row) for row in summary["bins"]]
     if "as_unk" in summary:
         named.append(("read as <unk>", summary["as_unk"]))
     rows = [
@@ -99,7 +107,8 @@ def _shown(perplexity: float) -> str:
     return f"{perplexity:.2f}" if perplexity < HUGE else f"{perplexity:.3g}"
 
 
-def _bin_name(row: dict[str, Any]) -> str:
+def bin_name(row: dict[str, Any]) -> str:
+    """A bin of training frequency for a person."""
     if row["to"] == 0:
         return "never"
     return f"{row['from']:,}-{row['to']:,} times" if row["to"] else f"{row['from']:,} times or more"

@@ -20,6 +20,8 @@ from groc.files import write_text
 from groc.report import to_json
 
 RESULT = "result.json"
+PAIRED = "paired"
+"""Where a record has the comparisons with other models, word by word; missing if there is none."""
 HELD_OUT = "held-out"
 """The kind of vocabulary of an evaluation that is no score of a text: of words held out of training."""
 
@@ -42,7 +44,7 @@ def write_result(
                 "forms.glossary": Path(config.forms.glossary).name,
             }
         ).to_dict(),
-        "evaluations": _earlier_evaluations(path, figures),
+        **_earlier_evaluations(path, figures),
     }
     write_text(path, to_json(record, indent=1) + "\n")
 
@@ -65,12 +67,15 @@ def circumstances(policy: Policy) -> dict[str, Any]:
 
 
 def _earlier_evaluations(path: Path, figures: dict[str, Any]) -> dict[str, Any]:
-    """What was evaluated before, if the run has not been trained further since."""
+    """What was evaluated before, and with what compared, if the run has not been trained further since."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return dict(record["evaluations"]) if record["figures"]["steps"] == figures["steps"] else {}
+        if record["figures"]["steps"] == figures["steps"]:
+            compared = {PAIRED: record[PAIRED]} if PAIRED in record else {}
+            return {"evaluations": dict(record["evaluations"]), **compared}
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        pass
+    return {"evaluations": {}}
 
 
 SETTINGS = ("caches", "dynamic", "memory", "novelty", "sharpness", "uniform_mixed_in", "glossary", "tokens")
@@ -80,24 +85,57 @@ SETTINGS = ("caches", "dynamic", "memory", "novelty", "sharpness", "uniform_mixe
 def add_evaluation(path: Path, summary: dict[str, Any]) -> str:
     """Add the figures of an evaluation to the record of a run. What it is called there comes back if it replaces
     figures that were taken with other settings, or empty."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        name = evaluation_name(summary)
-        kept = {name: value for name, value in summary.items() if name not in ("run", "text")}
-        kept |= {"date": _today(), "commit": commit()}  # a run may be evaluated long after it was trained
-        if kept.get("device", "").partition(",")[0] == record.get("device", "").partition(",")[0]:
-            kept.pop("device", None)  # it was trained there
-        if kept.get("tuned_on"):
-            kept["tuned_on"] = text_name(kept["tuned_on"])
-        before = record["evaluations"].get(name)
-        record["evaluations"][name] = kept
-    except (OSError, ValueError, KeyError):
-        raise GrocError(
-            f"{path} is not the record of a run, so the figures cannot be added to it: evaluate without --record."
-        ) from None
+    record, name = _record_to_add_to(path), evaluation_name(summary)
+    kept = _kept({key: value for key, value in summary.items() if key not in ("run", "text")}, record)
+    if kept.get("tuned_on"):
+        kept["tuned_on"] = text_name(kept["tuned_on"])
+    before = record["evaluations"].get(name)
+    record["evaluations"][name] = kept
     write_text(path, to_json(record, indent=1) + "\n")
     now = json.loads(to_json(kept))  # as a record has it
     return name if before and any(before.get(key) != now.get(key) for key in SETTINGS) else ""
+
+
+TRAINING = ("seed", "valid_perplexity")
+"""Of a comparison: what tells the other model from others of its name."""
+
+
+def add_paired(path: Path, summary: dict[str, Any]) -> str:
+    """Add a comparison with another model to the record of a run. What it is called there comes back if it replaces
+    one with another model of that name, or empty."""
+    record, name = _record_to_add_to(path), paired_name(text_name(summary["text"]), summary["against"])
+    left_out = ("run", "other", "text", "notes")
+    kept = _kept({key: value for key, value in summary.items() if key not in left_out}, record)
+    compared = record.setdefault(PAIRED, {})
+    before = compared.get(name)
+    compared[name] = kept
+    write_text(path, to_json(record, indent=1) + "\n")
+    return name if before and any(before.get(key) != kept[key] for key in TRAINING) else ""
+
+
+def paired_name(text: str, against: str) -> str:
+    """What the record of a run calls a comparison on a text with a model."""
+    return f"{text}, against {against}"
+
+
+def _record_to_add_to(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        record = None
+    if not (isinstance(record, dict) and isinstance(record.get("evaluations"), dict)):
+        raise GrocError(
+            f"{path} is not the record of a run, so the figures cannot be added to it: evaluate without --record."
+        )
+    return record
+
+
+def _kept(figures: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    """Figures as a record keeps them: with when they were taken, and where, unless the run was trained there."""
+    kept = {**figures, "date": _today(), "commit": commit()}  # a run may be evaluated long after it was trained
+    if kept.get("device", "").partition(",")[0] == record.get("device", "").partition(",")[0]:
+        kept.pop("device", None)
+    return kept
 
 
 def evaluation_name(summary: dict[str, Any]) -> str:

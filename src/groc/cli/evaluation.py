@@ -10,6 +10,9 @@ from groc.cli.options import add_glossary
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     def run(options: argparse.Namespace) -> None:
+        if options.against is not None:
+            _compare(parser, options)
+            return
         from groc.adaptation.dynamic import Dynamic
         from groc.commands.evaluate import evaluate
 
@@ -60,12 +63,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("relations", "definitions"),
         help="tell an open model nothing of these of words that training did not have (repeatable)",
     )
+    parser.add_argument(
+        "--against",
+        metavar="OTHER_RUN",
+        help="compare with this run on the same words, word by word: by training frequency of RUN, how often its loss "
+        "is lower, and mean and median of the differences (above 0: RUN is better)",
+    )
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
     parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
     parser.add_argument("--json", action="store_true", help="print the result for a program")
     parser.set_defaults(run=run)
     _caches(parser.add_argument_group("what the text itself teaches, with no training"))
     _dynamic(parser.add_argument_group("dynamic evaluation"))
+
+
+NOT_BESIDE_AGAINST = {
+    "vocabulary": "--vocabulary",
+    "first": "--first",
+    "glossary": "--glossary",
+    "without": "--without",
+    "caches": "--cache",
+    "new_words": "--new-words",
+    "sharpness": "--sharpness",
+    "memory": "--memory",
+    "uniform": "--uniform",
+    "tune": "--tune",
+    "dynamic": "--dynamic",
+    "rate": "--rate",
+    "decay": "--decay",
+    "every": "--every",
+    "prefix_only": "--prefix-only",
+    "gradients": "--gradients",
+}
+"""Options that change how one model reads, by where their values are."""
+
+
+def _compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    from groc.commands.against import evaluate_against
+    from groc.errors import GrocError
+
+    for key, name in NOT_BESIDE_AGAINST.items():
+        if getattr(options, key) != parser.get_default(key):
+            raise GrocError(f"--against compares two models as they are, on all words of a text: leave out {name}.")
+    evaluate_against(
+        options.model,
+        options.against,
+        options.corpus,
+        options.split,
+        options.device,
+        options.record,
+        options.json,
+    )
 
 
 def _caches(group: argparse._ArgumentGroup) -> None:

@@ -60,8 +60,7 @@ def evaluate(
 ) -> None:
     """`caches` are the fields of `CacheSettings`; `gradients` and `tune` are corpora. None is what is not given."""
     without = sorted({*without})
-    if split and Path(corpus).is_file():
-        raise GrocError(f"{corpus} is one text, not a corpus folder: leave out --split.")
+    check_split(corpus, split)
     if first is not None and first < 1:
         raise GrocError(f"--first is a number of tokens, 1 or more, not {first}.")
     settings = tuple(CacheSettings(**cache, joined="alpha" in cache) for cache in caches)
@@ -184,6 +183,12 @@ def _usual_for_new_words(model: LanguageModel, given: Online) -> str:
 def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
     """Which words of a text are not among others."""
     return np.array([word not in words for word in text.types])
+
+
+def check_split(corpus: str, split: str | None) -> None:
+    """One text has no others beside it to choose from."""
+    if split and Path(corpus).is_file():
+        raise GrocError(f"{corpus} is one text, not a corpus folder: leave out --split.")
 
 
 def text_of(corpus: str, split: str) -> Text:

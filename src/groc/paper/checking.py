@@ -22,7 +22,7 @@ from groc.adaptation.online import CacheSettings
 from groc.config import known_keys
 from groc.errors import GrocError
 from groc.report import BINS
-from groc.results import HELD_OUT, extras
+from groc.results import HELD_OUT, PAIRED, extras
 
 Shape = Any
 Row = dict[str, Any]
@@ -205,6 +205,17 @@ OF_HELD_OUT_WORDS = {
 }
 
 
+COMPARED = {
+    "against": TEXT,
+    "seed": WHOLE,
+    "valid_perplexity": UNKNOWN_OR_NUMBER,
+    "tokens": COUNT,
+    **INTERVAL,
+    "bins": [{"from": BIN["from"], "median": NUMBER}],
+}
+"""With another model, word by word."""
+
+
 def _evaluation(figures: Row) -> Shape:
     if figures.get("vocabulary_kind") == HELD_OUT:
         return OF_HELD_OUT_WORDS
@@ -244,6 +255,7 @@ RUN = (
         },
         "curve?": [{"epoch": NUMBER, "valid_perplexity": NUMBER}],
         "evaluations?": Each(({"vocabulary_kind?": TEXT}, _evaluation)),
+        f"{PAIRED}?": Each(COMPARED),
     },
     lambda record: FINE_TUNED if "adapted_from" in record["figures"] else {},
 )

@@ -125,7 +125,8 @@ def _frequency(picture: Any, results: Results) -> None:
             _name_missing(axes, [row["model"] for row in there if not row["runs"]])
         axes.set_xticks(range(len(BIN_NAMES)), BIN_NAMES, fontsize=8)
         axes.set(title=f"{dataset}: test loss above GroC's", xlabel="seen in training")
-        axes.set_ylabel("difference of the median losses (nats)")
+        all_paired = mine and all(row["of"] == "paired" for row in mine)
+        axes.set_ylabel(f"{'median difference of the' if all_paired else 'difference of the median'} losses (nats)")
 
 
 def _domains(picture: Any, results: Results) -> None:

@@ -18,7 +18,7 @@ from groc.config import Config, flatten, of_this_version
 from groc.errors import GrocError
 from groc.paper.checking import damage, is_read, kind_of
 from groc.paper.published import MAIN, MODELS
-from groc.results import extras
+from groc.results import PAIRED, TRAINING, extras, paired_name
 
 RECIPES = {"penn": "penn", "wikitext-2": "wikitext2"}
 """The recipe of published size for each corpus; its large companion is called the same with `-best` behind it."""
@@ -67,7 +67,7 @@ class Run:
 
     def agrees(self, other: Run) -> bool:
         """Whether tables would show the same of both."""
-        return all(self.record.get(part) == other.record.get(part) for part in ("figures", "evaluations"))
+        return all(self.record.get(part) == other.record.get(part) for part in ("figures", "evaluations", PAIRED))
 
     def evaluations(self) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
         """Of each evaluation the text, what the model was helped or hindered with, and the figures."""
@@ -91,6 +91,13 @@ class Run:
         """The figures on the test text of the run's own corpus."""
         wanted = (f"{self.dataset}/test", helped)
         return next((figures for text, found, figures in self.evaluations() if (text, found) == wanted), None)
+
+    def against(self, other: Run) -> dict[str, Any] | None:
+        """The comparison with another run, word by word on that text: with this very run, not one of its name."""
+        name = paired_name(f"{self.dataset}/test", other.record["name"])
+        figures: dict[str, Any] | None = self.record.get(PAIRED, {}).get(name)
+        is_other = figures and [figures[key] for key in TRAINING] == [other.seed, other.dev]
+        return figures if is_other else None
 
 
 def way_of(helped: tuple[str, ...]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from groc.paper import published as printed
@@ -38,10 +38,10 @@ def _main_cells() -> list[Cell]:
     return cells
 
 
-def _losses(runs: list[Run], key: str) -> dict[str, float]:
-    """The loss of each bin of the test text, averaged over runs."""
+def _by_bin(tests: Iterable[Row | None], key: str) -> dict[str, float]:
+    """A figure of each bin of the test text, averaged over those that have it."""
     found: defaultdict[str, list[float]] = defaultdict(list)
-    for figures in filter(None, (run.test() for run in runs)):
+    for figures in filter(None, tests):
         for row in figures["bins"]:
             if row["from"] and key in row:
                 found[BIN_NAMES[BINS.index(row["from"]) - 1]].append(row[key])
@@ -53,11 +53,20 @@ def _frequency(results: Results, cell: Cell) -> Row:
         [run for run in results.of(Job(cell.keys["dataset"], model)) if run.test()]
         for model in (cell.keys["model"], "groc")
     )
+    if paired := [run for run in runs if any(one.against(run) for one in groc)]:
+        gains = _by_bin((one.against(run) for run in paired for one in groc), "median")
+        return {**dict.fromkeys(BIN_NAMES), **gains, "of": "paired", **origin(paired)}
     for kind, key in (("median", "median_loss"), ("mean", "loss")):
-        ours, theirs = _losses(groc, key), _losses(runs, key)
+        ours, theirs = (_by_bin((run.test() for run in some), key) for some in (groc, runs))
         if gains := {name: theirs[name] - ours[name] for name in theirs if name in ours}:
             return {**dict.fromkeys(BIN_NAMES), **gains, "of": kind, **origin(runs)}
     return {**dict.fromkeys(BIN_NAMES), "of": None, **origin([])}
+
+
+def _said_of_pairs(rows: Sequence[Row]) -> str:
+    """Which rows show the paper's figure."""
+    paired = [f"{row['model']} on {row['dataset']}" for row in rows if row["of"] == "paired"]
+    return f"Paired: {', '.join(paired)}." if paired else "No row is paired yet."
 
 
 def _ablation_cells() -> list[Cell]:
@@ -269,9 +278,10 @@ _ALL = (
         _MODEL, BIN_NAMES, tuple(Cell({"dataset": d, "model": m}, {}, Job(d, m)) for d, m in PAIRS if m != "groc"),
         _frequency, shown=("of", "runs", "seeds", "device"),
         note="The paper draws the median of the differences between two models' losses on the same words, and prints "
-        "no numbers. Records hold no losses of single words, so ours is another figure: the difference of the two "
-        "models' median losses (or mean losses, where a record has no medians), each averaged over seeds. Above 0, "
-        "GroC is better.",
+        "no numbers. Rows that say `paired` have that figure, averaged over the pairs of runs that `groc eval "
+        "--against` compared. The others have another one: the difference of the two models' median losses (or mean "
+        "losses, where a record has no medians), each averaged over seeds. Above 0, GroC is better.",
+        remark=_said_of_pairs,
     ),
     Table(
         "ablations", "GroC with and without its output network, relations and definitions (perplexity)", "Table 3",

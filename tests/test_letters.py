@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 import groc.nn
 from groc.nn import characters as characters_module
-from groc.nn import cnn as cnn_module
 from groc.nn import cuda_letters
 from groc.nn.characters import CODES, Characters
 from groc.nn.cnn import CharacterCNN
@@ -199,7 +198,7 @@ class TestStringsByTables:
         monkeypatch.setattr(Characters, "take", lambda self, which: taken.append(len(which)) or take(self, which))
         with torch.no_grad():
             whole = cnn(strings)
-            monkeypatch.setattr(cnn_module, "CHUNK", 2)
+            monkeypatch.setattr("groc.nn.surface.CHUNK", 2)
             torch.testing.assert_close(cnn(strings), whole)
             with torch.autocast("cpu", torch.bfloat16):
                 torch.testing.assert_close(cnn(strings).float(), whole, rtol=5e-2, atol=5e-2)

@@ -18,8 +18,7 @@ from torch.utils._pytree import tree_leaves
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
-from groc.nn import cnn, ngrams, output, softmax
-from groc.nn import input as input_module
+from groc.nn import softmax
 from groc.nn.input import WordTable
 from groc.vocabulary import END, Vocabulary
 
@@ -389,8 +388,7 @@ class TestComposition:
 
 
 def work_in_chunks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    for module in (cnn, input_module, ngrams, output):
-        monkeypatch.setattr(module, "CHUNK", size)
+    monkeypatch.setattr("groc.nn.surface.CHUNK", size)
 
 
 class Matrices(TorchDispatchMode):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from groc import checkpoint
 from groc.checkpoint import Checkpoint
-from groc.commands.evaluate import FEW_TOKENS, PROTOCOL, check_split, text_of
+from groc.commands.evaluate import FEW_TOKENS, PROTOCOL, check_split, tell_of_replaced, text_of
 from groc.compute import choose, device_name
 from groc.config import Compute
 from groc.corpus import Text
@@ -51,11 +50,7 @@ def evaluate_against(
         "notes": [*_notes(mine, run), *_notes(theirs, other), *_note_of_length(text)],
     }
     if record and (replaced := add_paired(Path(run) / RESULT, summary)):
-        print(
-            f"The record of {run} had figures for {replaced!r} that were taken with another model of that name: these "
-            "replace them.",
-            file=sys.stderr,
-        )
+        tell_of_replaced(run, replaced, "with another model of that name")
     if as_json:
         print(to_json(summary))
         return

@@ -124,11 +124,7 @@ def evaluate(
         "protocol": PROTOCOL,
     }
     if record and (replaced := add_evaluation(Path(run) / RESULT, summary)):
-        print(
-            f"The record of {run} had figures for {replaced!r} that were taken with other settings or of another "
-            "text: these replace them.",
-            file=sys.stderr,
-        )
+        tell_of_replaced(run, replaced, "with other settings or of another text")
     if as_json:
         print(to_json(summary))
         return
@@ -183,6 +179,12 @@ def _usual_for_new_words(model: LanguageModel, given: Online) -> str:
 def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
     """Which words of a text are not among others."""
     return np.array([word not in words for word in text.types])
+
+
+def tell_of_replaced(run: str, figures: str, how: str) -> None:
+    """That a record had other figures under the same name."""
+    told = f"The record of {run} had figures for {figures!r} that were taken {how}: these replace them."
+    print(told, file=sys.stderr)
 
 
 def check_split(corpus: str, split: str | None) -> None:

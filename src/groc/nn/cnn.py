@@ -12,7 +12,7 @@ from groc.forms import WordForms
 from groc.nn.aligned import linear
 from groc.nn.characters import CODES, Characters
 from groc.nn.letters import block_widths, letter_features
-from groc.nn.surface import CHUNK, TINY, in_chunks
+from groc.nn.surface import CHUNK, TINY, in_chunks, needs_chunks
 from groc.nn.windows import one_matrix, window_maxima
 
 
@@ -47,10 +47,10 @@ class CharacterCNN(nn.Module):
         return Characters.of(forms, self.longest, len(self.kernels))
 
     def forward(self, features: Characters) -> Tensor:
-        if torch.is_grad_enabled() or len(features) <= CHUNK:
+        if not needs_chunks(len(features)):
             return self._encoded(features)
         strings = torch.arange(len(features), device=features.codes.device)
-        return in_chunks(lambda some: self._encoded(features.take(some)), strings, CHUNK)
+        return in_chunks(lambda some: self._encoded(features.take(some)), strings)
 
     reduced = forward
     basis = None

@@ -1,4 +1,4 @@
-"""The loss of a softmax over all words with scores in bfloat16, sums in float32: half the memory, and twice as fast.
+"""The loss of a softmax over all words with scores in bfloat16 and their sums in float32: half the memory.
 
 The scores of all words behind all prefixes are by far the largest tensor of a step. Here they are written once by the
 product that makes them, read once for their sums, and once more for their gradients.

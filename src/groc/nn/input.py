@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from groc.nn.aligned import linear
 from groc.nn.dropout import SharedDropout
 from groc.nn.segments import Segments
-from groc.nn.surface import CHUNK, TINY, Features, Surface, in_chunks
+from groc.nn.surface import TINY, Features, Surface, in_chunks, needs_chunks
 
 RECENT = 0.01
 """How far a running mean moves in a step."""
@@ -260,10 +260,10 @@ class GroundedInput(nn.Module):
     def forward(self, forms: PreparedForms) -> Tensor:
         assert forms.strings is not None
         strings = self.surface.reduced(forms.strings)  # [S, k]
-        if torch.is_grad_enabled() or self.training or forms.words <= CHUNK:
+        if self.training or not needs_chunks(forms.words):
             return self._combined(strings[: forms.words], strings, forms)
         words = torch.arange(forms.words, device=strings.device)
-        return in_chunks(lambda some: self._combined(strings[some], strings, forms.entries_of(some)), words, CHUNK)
+        return in_chunks(lambda some: self._combined(strings[some], strings, forms.entries_of(some)), words)
 
     def _combined(self, own: Tensor, strings: Tensor, forms: PreparedForms) -> Tensor:
         """Vectors of words from their own strings and those of their entries. Shape: [V, k], [S, k] -> [V, d]"""

@@ -13,7 +13,7 @@ from groc.forms import WordForms
 from groc.nn.aligned import as_computed
 from groc.nn.characters import BEGIN, END, FIRST_BYTE
 from groc.nn.segments import Segments
-from groc.nn.surface import CHUNK, TINY, in_chunks
+from groc.nn.surface import TINY, in_chunks, needs_chunks
 
 KNOWN_BITS = 128
 """Of the set of known n-grams, for each bucket. With eight n-grams a bucket, one unknown in 16 is taken for known."""
@@ -66,10 +66,10 @@ class HashedNgrams(nn.Module):
 
     def reduced(self, features: Segments) -> Tensor:
         table, strings = as_computed(self.table), len(features.scale)
-        if torch.is_grad_enabled() or strings <= CHUNK:
+        if not needs_chunks(strings):
             out: Tensor = features(table)
             return out
-        return in_chunks(lambda some: features.take(some)(table), torch.arange(strings, device=table.device), CHUNK)
+        return in_chunks(lambda some: features.take(some)(table), torch.arange(strings, device=table.device))
 
     @property
     def basis(self) -> Tensor:

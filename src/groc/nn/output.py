@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from groc.nn.dropout import SharedDropout
 from groc.nn.input import PreparedForms, WordTable
-from groc.nn.surface import CHUNK, Surface, in_chunks
+from groc.nn.surface import Surface, in_chunks, needs_chunks
 
 Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Activation] = {
@@ -116,9 +116,9 @@ class ResidualNetwork(nn.Module):
         self.dropout = dropout
 
     def forward(self, e_in: Tensor) -> Tensor:
-        if torch.is_grad_enabled() or self.training or not self.layers:
+        if self.training or not self.layers or not needs_chunks(len(e_in)):
             return self._passed(e_in)
-        return in_chunks(self._passed, e_in, CHUNK)
+        return in_chunks(self._passed, e_in)
 
     def _passed(self, e_in: Tensor) -> Tensor:
         e_out = e_in
@@ -151,9 +151,9 @@ class PredictedBias(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, e_out: Tensor) -> Tensor:
-        if torch.is_grad_enabled() or self.training:
+        if self.training or not needs_chunks(len(e_out)):
             return self._predicted(e_out)
-        return in_chunks(self._predicted, e_out, CHUNK)
+        return in_chunks(self._predicted, e_out)
 
     def _predicted(self, e_out: Tensor) -> Tensor:
         # Not a matrix product: with one column that takes longer, and this is compiled into what made `e_out`.

@@ -51,18 +51,23 @@ class Surface(Protocol):
         ...
 
 
-def in_chunks(work: Callable[[Tensor], Tensor], rows: Tensor, size: int) -> Tensor:
+def needs_chunks(rows: int) -> bool:
+    """Whether so many rows are too many to be worked on at once."""
+    return not torch.is_grad_enabled() and rows > CHUNK
+
+
+def in_chunks(work: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
     """What some work makes of rows, each on its own, so many at a time.
 
     Without gradients nothing on the way needs to be kept, so that memory is bounded whatever the vocabulary: besides
     the result, it is that of one chunk.
     """
-    first, *others = torch.split(rows, size)
+    first, *others = torch.split(rows, CHUNK)
     made = work(first)
     if not others:
         return made
     whole = made.new_empty(len(rows), *made.shape[1:])
-    whole[:size] = made
-    for begin, some in zip(range(size, len(rows), size), others, strict=True):
-        whole[begin : begin + size] = work(some)
+    whole[:CHUNK] = made
+    for begin, some in zip(range(CHUNK, len(rows), CHUNK), others, strict=True):
+        whole[begin : begin + CHUNK] = work(some)
     return whole

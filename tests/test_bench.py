@@ -106,7 +106,16 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, capsys: 
 def test_a_record_says_what_was_computed_in(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["bench", "--model", "tied", "--steps", "1", "--device", "cpu", "compute.bf16=yes", "--json"]
     assert main(arguments) == 0
-    assert json.loads(capsys.readouterr().out)["device"] == "CPU, bfloat16"
+    record = json.loads(capsys.readouterr().out)
+    assert record["device"] == "CPU"
+    assert record["sizes"]["whole"]["models"][0]["device"] == "CPU, bfloat16"
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("setting", ["forms.relations_dropout=0.3", "forms.centred=true"])
+def test_settings_of_forms_that_cost_time_can_be_timed(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--model", "groc", "--steps", "1", "--device", "cpu", setting, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"] == [setting]
 
 
 @pytest.mark.usefixtures("small")
@@ -143,6 +152,15 @@ def test_one_process_is_timed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     printed = capsys.readouterr()
     assert "without torchrun" in printed.err
     assert not printed.out
+
+
+@pytest.mark.usefixtures("small")
+def test_a_number_of_processes_that_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "many")
+    assert main(["bench", "--model", "tied"]) == 1
+    assert "WORLD_SIZE=many is no number" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("small")

@@ -144,6 +144,7 @@ class TestValues:
             "surface.filters=1,x", "training.batch=0", "training.rate=-1", "training.rate=nan", "training.rate=inf",
             "output.dropout=1.5", "output.kind=tide", "surface.filters=", "surface.filters=0",
             "surface.longest_ngram=0", "forms.without=words", "training.decay=2", "output.mixture_dropout=1",
+            "training.seed=99999999999999999999", "training.seed=-99999999999999999999",
         ],
     )  # fmt: skip
     def test_an_impossible_value_is_refused_with_its_key(self, assignment: str) -> None:

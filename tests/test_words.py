@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 from conftest import KINDS, NEW_WORDS, SURFACES, TERMS, tiny_config, tiny_model
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import groc
 from groc import checkpoint
@@ -81,19 +82,23 @@ CHANGES = st.lists(
         st.tuples(st.just("add"), st.lists(st.sampled_from([*NEW_WORDS, *TERMS, "blick"]), max_size=4)),
         st.tuples(st.just("teach"), st.lists(st.sampled_from([*NEW_WORDS, *TERMS, "blick"]), max_size=3, unique=True)),
         st.tuples(st.just("remove"), st.lists(st.sampled_from([*NEW_WORDS, *TERMS, "blick"]), max_size=3)),
+        st.just(("compose", ())),
     ),
-    max_size=6,
+    max_size=8,
 )
 
 
 class TestAnyOrder:
     @given(CHANGES)
+    @example([("teach", ["blick"]), ("compose", ()), ("remove", ["blick"]), ("add", ["blick"])])
     @torch.no_grad()
     def test_whatever_was_done_before(self, vocabulary: Vocabulary, glossary: Glossary, changes: Any) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
-        model.embeddings  # noqa: B018  (composed before the first change)
         for what, words in changes:
-            if what == "add":
+            if what == "compose":  # the whole list, with what has been taught so far
+                model._kept = None
+                model.embeddings  # noqa: B018
+            elif what == "add":
                 model.add_words(words)
             elif what == "teach":
                 model.add_words(Glossary({word: (f"definition of {word}", ["sea"]) for word in words}))
@@ -156,6 +161,23 @@ class TestOnlyWhatIsNew:
         before = model.embeddings.rows(torch.arange(3))
         model.load_state_dict(other)
         assert not torch.equal(model.embeddings.rows(torch.arange(3)), before)
+
+    def test_other_weights_in_the_same_memory_are_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        weights = parameters_to_vector(model.parameters()).detach()
+        for step in range(1, 9):
+            vector_to_parameters(weights * step, model.parameters())  # lets go of the memory of the last ones
+            if step % 2:
+                assert_same_vectors(model)
+
+    def test_an_autocast_around_it_changes_nothing(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model, twin = (tiny_model("groc", "ngrams", vocabulary, glossary) for _ in range(2))
+        with torch.autocast("cpu", torch.bfloat16):
+            surprisals = [word.surprisal for word in model.score("the cat saw the dog")]
+            model.add_words(["zebra"])
+        assert surprisals == [word.surprisal for word in twin.score("the cat saw the dog")]
+        assert model.embeddings.rows(torch.arange(len(model.vocabulary))).dtype == torch.float32
+        assert_same_vectors(model)
 
     def test_dropout_is_off_while_composing_and_on_again_behind(
         self, vocabulary: Vocabulary, glossary: Glossary

@@ -102,7 +102,8 @@ class Timing:
     """To the first model's step."""
     words_per_second: float
     memory: float | None
-    """The most that a step took on the device, beyond what is held between steps, in MB; None on a CPU."""
+    """The most that a step took on the device, beyond what is held between steps (weights, the optimiser's state,
+    forms), in MB; None on a CPU."""
     encoder: float
     prefix: float
     softmax: float
@@ -135,8 +136,9 @@ def time_models(
                 rewind(trainer)
                 with _peak_memory(trainer.policy) as peak:
                     milliseconds = timed(trainer.step, trainer.policy)
-                if (used := peak()) is not None:
-                    memory[name] = max(used, memory[name] or 0.0)  # a recorded step takes what it took when recorded
+                # A recorded step takes what it took when it was recorded; the very first makes what stays.
+                if turn and (used := peak()) is not None:
+                    memory[name] = max(used, memory[name] or 0.0)
                 if turn >= warm_up:
                     times[name].append(milliseconds)
                 steps_made += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -86,24 +86,37 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
 
 @contextmanager
 def full_float32() -> Iterator[None]:
-    """Products in float32 proper, not in TF32, on whatever GPU: what is reported is computed so."""
+    """Products in float32 proper, not in TF32 and not under a caller's autocast: what is reported is computed so."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
     try:
-        yield
+        with ExitStack() as stack:
+            for kind in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
+            yield
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def told_by_torchrun(name: str, usual: int) -> int:
+    """How many processes there are, or which of them this is; `usual` where there is no torchrun."""
+    told = os.environ.get(name, str(usual))
+    try:
+        return int(told)
+    except ValueError:
+        raise GrocError(f"{name}={told} is no number: unset it, or leave it to torchrun.") from None
 
 
 class Group:
     """The processes that train together: one, or those that torchrun started."""
 
     def __init__(self) -> None:
-        self.size = int(os.environ.get("WORLD_SIZE", "1"))
-        self.rank = int(os.environ.get("RANK", "0"))
-        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.size = told_by_torchrun("WORLD_SIZE", 1)
+        self.rank = told_by_torchrun("RANK", 0)
+        self.local_rank = told_by_torchrun("LOCAL_RANK", 0)
         if self.size > 1 and not dist.is_initialized():
             dist.init_process_group()  # gloo for tensors on the CPU, nccl for those on GPUs
 

@@ -322,6 +322,9 @@ SHARES = (
     "prefix.hidden_dropout", "prefix.output_dropout", "prefix.weight_dropout", "prefix.word_dropout",
 )  # fmt: skip
 
+LARGEST_SEED = 2**62
+"""What is added to a seed still leaves it a number that PyTorch takes."""
+
 
 def check(config: Config) -> Config:
     """Refuse values that no part could work with."""
@@ -340,6 +343,8 @@ def check(config: Config) -> Config:
         for key in keys:
             if not lowest <= flat[key] <= highest:  # false for "nan" too
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
+    if abs(config.training.seed) > LARGEST_SEED:
+        raise GrocError(f"training.seed={config.training.seed} is not possible: at most {LARGEST_SEED:,} is.")
     for key in SHARES:
         if key.startswith(("prefix.", "output.")) and flat[key] == 1:
             raise GrocError(f"{key}=1 is not possible: nothing would be left.")

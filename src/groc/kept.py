@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -30,23 +30,41 @@ def _watch_fused_optimisers() -> None:
 
 
 @dataclass(frozen=True)
+class Stamp:
+    """Which weights they were. Differs whenever a weight does: PyTorch counts the writes to every tensor, but for those
+    into its `.data`."""
+
+    marks: tuple[tuple[int, int], ...]
+    """Where each weight lies, and how often it was written to."""
+    held: tuple[Tensor, ...] = field(compare=False, repr=False)
+    """The weights' memory: while it is held, no other weights can come to lie in the same place."""
+
+    @classmethod
+    def of(cls, weights: Collection[Tensor]) -> Stamp:
+        marks = tuple((weight.data_ptr(), weight._version) for weight in weights)
+        return cls(marks, tuple(weight.detach() for weight in weights))
+
+
+@dataclass(frozen=True)
 class KeptVectors:
     """The vectors of a vocabulary. Immutable: what changes is a new object, which shares the large table."""
 
-    stamp: object
+    stamp: Stamp
     """Of the weights that composed them: with other weights they are worth nothing."""
     vocabulary: Vocabulary
     vectors: Assembled
     first: Vocabulary
-    """Whose words are the rows of the large table, as their lexicon had them."""
+    """Whose words are the rows of the large table."""
+    told: Container[str]
+    """Words that were taught when the large table was composed: its rows of them are not as their lexicon has them."""
 
     @classmethod
-    def of(cls, stamp: object, vocabulary: Vocabulary, table: Embeddings) -> KeptVectors:
+    def of(cls, stamp: Stamp, vocabulary: Vocabulary, table: Embeddings, told: Container[str] = ()) -> KeptVectors:
         _watch_fused_optimisers()
         nothing = table.select(torch.arange(0, device=table.bias.device))
-        return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary)
+        return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary, told)
 
-    def mapped(self, function: Callable[[Tensor], Tensor], stamp: object) -> KeptVectors:
+    def mapped(self, function: Callable[[Tensor], Tensor], stamp: Stamp) -> KeptVectors:
         """The same on another device or in another precision."""
         return replace(self, stamp=stamp, vectors=self.vectors.mapped(function))
 
@@ -58,7 +76,7 @@ class KeptVectors:
         taught: Container[str] = (),
     ) -> KeptVectors:
         """The vectors of another vocabulary. `redefined` words are composed again though they were there; a word that
-        comes back is what it was at first, unless it was `taught` otherwise."""
+        comes back is what it was at first, unless it was taught then or is `taught` now."""
         before, vectors = self.vocabulary, self.vectors
         fresh: Sequence[str] = vocabulary.words[len(before) :]
         grown = vocabulary.words[: len(before)] == before.words  # words were added behind, none moved
@@ -85,7 +103,7 @@ class KeptVectors:
                 return -1
             if word in index:
                 return rows[index[word]]
-            return -1 if word in taught else self.first.index.get(word, -1)
+            return -1 if word in taught or word in self.told else self.first.index.get(word, -1)
 
         order = np.fromiter((row(word) for word in vocabulary), np.int64, len(vocabulary))
         missing, base = order < 0, len(vectors.base)

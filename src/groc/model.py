@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
-from groc.kept import KeptVectors
+from groc.kept import KeptVectors, Stamp
 from groc.lexicon import Chain, Glossary
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings, WordVectors
@@ -239,19 +240,20 @@ class LanguageModel(nn.Module):
     @property
     def embeddings(self) -> WordVectors:
         """E^in, E^out and b of the vocabulary, for reading: without gradients or dropout, and kept until weights or
-        words change."""
+        words change. (Writes into a weight's `.data` go unnoticed: write to the weight itself under `torch.no_grad()`.)
+        """
         stamp = self._stamp()
         kept = self._kept
         if kept is None or kept.stamp != stamp:
-            with torch.inference_mode(False), torch.no_grad(), evaluating(self):
-                kept = KeptVectors.of(stamp, self.vocabulary, self.embed())
+            with torch.inference_mode(False), torch.no_grad(), evaluating(self), full_float32():
+                kept = KeptVectors.of(stamp, self.vocabulary, self.embed(), self.taught)
         self._kept = kept
         return kept.vectors
 
     def keep(self, e_in: Tensor, grounded: Sequence[bool]) -> None:
         """Take these input embeddings as those of the vocabulary, in place of composing them; `grounded` says which of
         them a lexicon's entry went into."""
-        with torch.no_grad(), evaluating(self):
+        with torch.no_grad(), evaluating(self), full_float32():
             forms = PreparedForms(len(e_in), log_shares=self.log_shares(self.vocabulary.words)).to(self.device)
             table = Embeddings(e_in, *self.output(forms, e_in))
         self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
@@ -259,13 +261,11 @@ class LanguageModel(nn.Module):
 
     def _compose(self, words: Sequence[str]) -> Embeddings:
         forms = self.compiler.compile_words(words) if self._surface[0] else None
-        with torch.no_grad(), evaluating(self):
+        with torch.no_grad(), evaluating(self), full_float32():
             return self.embed_forms(self.prepare_forms(words, forms))
 
-    def _stamp(self) -> object:
-        """Changes whenever a weight does: torch counts the writes to every tensor (but for those through `.data`)."""
-        weights = self.state_dict(keep_vars=True).values()
-        return tuple((tensor.data_ptr(), tensor._version) for tensor in weights)
+    def _stamp(self) -> Stamp:
+        return Stamp.of(list(self.state_dict(keep_vars=True).values()))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
         """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""

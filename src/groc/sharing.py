@@ -21,10 +21,11 @@ class SharedEncoder:
 
     def whole(self, embed: Callable[[], Embeddings], step: int) -> Embeddings:
         """All words' embeddings from those of each process; with gradients."""
-        # A dropout mask that is meant for all words must be the same in all processes.
+        # A dropout mask that is meant for all words must be the same in all processes. (What is dropped word by word is
+        # then the same for the first word of each part, for the second, and so on.)
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(self.seed * 1_000_003 + step)
+            torch.manual_seed((self.seed * 1_000_003 + step) % 2**63)
             part = embed()
         rows = torch.cat([part.input, part.output, part.bias[:, None]], -1)
         rows = self.group.gather_rows(rows, self.words)

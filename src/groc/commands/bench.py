@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from groc.benchmark import MODELS, OTHERS, SIZES, WARM_UP, WHOLE, Timing, time_models, to_record
-from groc.compute import choose
+from groc.compute import choose, device_name, told_by_torchrun
 from groc.errors import GrocError
 from groc.files import check_file, write_text
 from groc.progress import Progress
@@ -30,7 +29,7 @@ def bench(
     sizes: Sequence[str], models: Sequence[str], steps: int, device: str, settings: Sequence[str], out: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    if (processes := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
+    if (processes := told_by_torchrun("WORLD_SIZE", 1)) > 1:
         raise GrocError(
             f"groc bench times one process, and WORLD_SIZE says that {processes} run: start it without torchrun."
         )
@@ -43,12 +42,13 @@ def bench(
         key = setting.partition("=")[0].strip()
         if key in GIVEN:
             raise GrocError(f"{setting} is not for a bench to vary: choose {GIVEN[key]} in its place.")
-        if key.startswith("forms."):
+        if key.startswith("forms.") and key != "forms.centred" and not key.endswith("_dropout"):
             raise GrocError(f"{setting} changes nothing here: the words of a bench and their forms are made up.")
     first, *others = {**MODELS, **OTHERS}
     chosen = [first, *(name for name in others if name in (models or MODELS))]
     policy = choose(load_recipe("penn", None, [*settings, f"compute.device={device}"]).compute)
-    record = {**circumstances(policy), "settings": list(settings), "steps": steps, "sizes": {}}
+    about = circumstances(policy) | {"device": device_name(policy.device)}  # how it was computed is said of each model
+    record = {**about, "settings": list(settings), "steps": steps, "sizes": {}}
     if out is not None:
         check_file(Path(out))
     for name in sizes or list(SIZES)[: None if policy.device.type == "cuda" else 1]:  # larger ones take long on a CPU

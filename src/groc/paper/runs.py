@@ -234,10 +234,11 @@ class Results:
         own, one on a GPU before others, then that with most models of the tables, then the last."""
         found: list[tuple[tuple[bool, int, str], dict[str, float], str]] = []
         for bench in (bench for bench in self.benches if not bench.get("settings")):
-            timed = {one["model"]: one["step"] for one in bench["sizes"].get(RECIPES[dataset], {}).get("models", ())}
-            if "tied" in timed:
-                on_gpu = not bench["device"].startswith("CPU")
-                found.append(((on_gpu, len(TIMED & set(timed)), bench["date"]), timed, bench["device"]))
+            models = {one["model"]: one for one in bench["sizes"].get(RECIPES[dataset], {}).get("models", ())}
+            if "tied" in models:
+                timed = {name: one["step"] for name, one in models.items()}
+                device = models["tied"].get("device", bench["device"])
+                found.append(((not device.startswith("CPU"), len(TIMED & set(timed)), bench["date"]), timed, device))
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
 
 

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from groc import benchmark
-from groc.benchmark import FEW_ENDINGS, MANY_ENDINGS, Endings, Size, made_forms, time_models
+from groc.benchmark import FEW_ENDINGS, MANY_ENDINGS, Endings, Size, made_forms, peak_memory, time_models
 from groc.cli import main
+from groc.compute import choose
+from groc.config import Compute
 from groc.lexicon import Glossary
 from groc.nn.characters import CODES, Characters
 from groc.nn.letters import Letters
@@ -65,7 +68,21 @@ def test_every_part_is_timed(sample: int) -> None:
         assert timing.model == name
         parts = (timing.step, timing.ratio, timing.encoder, timing.prefix, timing.softmax, timing.optimiser)
         assert all(part > 0 for part in parts)
-        assert timing.memory is None
+        assert timing.memory > 0
+
+
+def test_the_peak_of_memory_is_what_is_held_at_once() -> None:
+    held = torch.zeros(1_000_000)
+
+    def work() -> None:
+        first = torch.empty(1_000_000)
+        second = torch.empty(500_000)
+        del first
+        third = torch.empty(250_000)
+        held.add_(1)
+        del second, third
+
+    assert peak_memory(work, choose(Compute(device="cpu"))) == pytest.approx(6.0, abs=0.01)
 
 
 def test_every_model_can_be_timed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +103,9 @@ class Timing:
     ratio: float
     """To the first model's step."""
     words_per_second: float
-    memory: float | None
+    memory: float
     """The most that a step took on the device, beyond what is held between steps (weights, the optimiser's state,
-    forms), in MB; None on a CPU."""
+    forms), in MB."""
     encoder: float
     prefix: float
     softmax: float
@@ -128,19 +130,20 @@ def time_models(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainers = {name: stack.enter_context(made_trainer(size, name, device, settings, folder)) for name in models}
         times: dict[str, list[float]] = {name: [] for name in trainers}
-        memory: dict[str, float | None] = dict.fromkeys(trainers)
+        memory = dict.fromkeys(trainers, 0.0)
         warm_up = WARM_UP[next(iter(trainers.values())).policy.device.type]
         steps_made = 0
         for turn in range(warm_up + steps):
             for name, trainer in trainers.items():
                 rewind(trainer)
-                with _peak_memory(trainer.policy) as peak:
-                    milliseconds = timed(trainer.step, trainer.policy)
-                # A recorded step takes what it took when it was recorded; the very first makes what stays.
-                if turn and (used := peak()) is not None:
-                    memory[name] = max(used, memory[name] or 0.0)
                 if turn >= warm_up:
-                    times[name].append(milliseconds)
+                    times[name].append(timed(trainer.step, trainer.policy))
+                elif turn == 0:
+                    trainer.step()  # makes what stays
+                    if trainer.policy.device.type == "cpu":
+                        trainer.optimiser.zero_grad()  # the profiler cannot count what was taken before and is let go
+                else:  # also when it is recorded: it then takes what it took there
+                    memory[name] = max(memory[name], peak_memory(trainer.step, trainer.policy))
                 steps_made += 1
                 progress(steps_made)
         parts = {name: time_parts(trainer, steps) for name, trainer in trainers.items()}
@@ -267,13 +270,19 @@ def timed(work: Callable[[], object], policy: Policy) -> float:
     return 1000 * (time.perf_counter() - start)
 
 
-@contextmanager
-def _peak_memory(policy: Policy) -> Iterator[Callable[[], float | None]]:
-    on_gpu = policy.device.type == "cuda"
-    before = torch.cuda.memory_allocated() if on_gpu else 0
-    if on_gpu:
+def peak_memory(work: Callable[[], object], policy: Policy) -> float:
+    """The most memory that some work takes at a time, besides what was taken before, in MB."""
+    if policy.device.type == "cuda":
+        before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-    yield lambda: (torch.cuda.max_memory_allocated() - before) / 1e6 if on_gpu else None
+        work()
+        return (torch.cuda.max_memory_allocated() - before) / 1e6
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler says when it starts and stops
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        work()
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return max(accumulate(changes), default=0) / 1e6
 
 
 def to_record(size: Size, timings: list[Timing]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _table(name: str, timings: list[Timing]) -> str:
     rows = [
         [
             timing.model, f"{timing.step:.2f}", f"{timing.ratio:.2f}", f"{timing.words_per_second:,.0f}",
-            f"{timing.memory:,.0f}" if timing.memory is not None else "",
+            f"{timing.memory:,.0f}",
             *(f"{part:.2f}" for part in (timing.encoder, timing.prefix, timing.softmax, timing.optimiser)),
         ]
         for timing in timings

@@ -62,6 +62,7 @@ SIZES = {
     "penn, words alone": Size("penn", 10_000, 10_000),  # the published rules: forms that are words of the vocabulary
     "wikitext2": Size("wikitext2", 33_278, 46_662, endings=MANY_ENDINGS),
     "wikitext2, words alone": Size("wikitext2", 33_278, 33_278, endings=MANY_ENDINGS),
+    "100k, all": Size("penn", 100_000, 140_000, endings=MANY_ENDINGS),  # with no sample, to see what one saves
     "100k": Size("penn", 100_000, 140_000, 8192, MANY_ENDINGS),
     "1m": Size("penn", 1_000_000, 1_400_000, 8192, MANY_ENDINGS),
 }

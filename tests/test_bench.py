@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from groc import benchmark
-from groc.benchmark import FEW_ENDINGS, MANY_ENDINGS, Endings, Size, made_forms, peak_memory, time_models
+from groc.benchmark import FEW_ENDINGS, MANY_ENDINGS, Endings, Size, made_forms, made_trainer, peak_memory, time_models
 from groc.cli import main
 from groc.compute import choose
 from groc.config import Compute
@@ -71,15 +71,15 @@ def test_every_part_is_timed(sample: int) -> None:
         assert timing.memory > 0
 
 
-def test_the_peak_of_memory_is_what_is_held_at_once() -> None:
-    held = torch.zeros(1_000_000)
+def test_the_peak_of_memory_is_what_is_held_at_once_and_not_for_good() -> None:
+    held = [torch.zeros(1_000_000)]
 
     def work() -> None:
+        held.append(torch.zeros(1_000_000))
         first = torch.empty(1_000_000)
         second = torch.empty(500_000)
         del first
         third = torch.empty(250_000)
-        held.add_(1)
         del second, third
 
     assert peak_memory(work, choose(Compute(device="cpu"))) == pytest.approx(6.0, abs=0.01)
@@ -130,9 +130,14 @@ def test_a_record_says_what_was_computed_in(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("setting", ["forms.relations_dropout=0.3", "forms.centred=true"])
-def test_settings_of_forms_that_cost_time_can_be_timed(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_forms_that_cost_time_can_be_timed(
+    setting: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert main(["bench", "--model", "groc", "--steps", "1", "--device", "cpu", setting, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["settings"] == [setting]
+    with made_trainer(Size("tiny", 60, 100), "groc", "cpu", [setting], tmp_path) as trainer:
+        timed = trainer.model.input
+        assert (timed.usual is not None, timed.forms_dropout.rates[1]) in ((True, 0.0), (False, 0.3))
 
 
 @pytest.mark.usefixtures("small")

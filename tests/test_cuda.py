@@ -101,7 +101,16 @@ def test_the_loss_with_scores_in_bfloat16_is_that_of_a_cpu(rows: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tied", "groc"])
-@pytest.mark.parametrize("changes", [{}, {"training.random_unroll": True}, {"training.full_updates": 0.4}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"training.random_unroll": True},
+        {"training.full_updates": 0.4},
+        {"training.sample": 8},
+        {"training.sample": 8, "training.random_unroll": True},
+    ],
+)
 def test_recorded_steps_give_the_weights_that_plain_steps_give(
     workshop: Workshop,  # noqa: F811
     tmp_path: Path,

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groc import scoring
+from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -299,3 +300,17 @@ def test_scores_are_computed_in_full_float32_whatever_was_set_before(
     finally:
         torch.set_float32_matmul_precision("highest")
     assert seen == [("highest", False)]
+
+
+def test_full_float32_lasts_until_the_last_thread_has_left() -> None:
+    first, second = full_float32(), full_float32()
+    torch.set_float32_matmul_precision("high")
+    try:
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert torch.get_float32_matmul_precision() == "highest"
+        second.__exit__(None, None, None)
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,39 @@ def test_frozen_embeddings_are_those_of_the_last_full_step(workshop: Workshop, t
 
 def test_words_of_a_sample_count_for_what_they_stand_for(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811
     trainer = workshop.trainer(tmp_path, tiny_config(changes={**NO_DROPOUT, "training.sample": 5}))
-    sample = trainer.sampler.draw(trainer.streams[:2, :1])
+    sample = trainer.drawn.sampler.draw(trainer.streams[:2, :1])
     assert sample.log_weights.any()
     expected = trainer.model.embed().bias[sample.ids] + sample.log_weights
-    torch.testing.assert_close(trainer.encode_sample(sample).bias, expected)
+    torch.testing.assert_close(trainer.drawn.encode(sample).bias, expected)
+
+
+@pytest.mark.parametrize("room", [False, True], ids=["as many rows as words", "room for any sample"])
+@pytest.mark.parametrize("kind", ["groc", "tied", "adaptive"])
+def test_a_step_with_a_sample_has_the_gradients_of_one_pass(
+    workshop: Workshop,  # noqa: F811
+    tmp_path: Path,
+    kind: str,
+    room: bool,
+) -> None:
+    """Though gradients stop between what encodes words and what reads them, and rows that no word has are read too."""
+    changes = {"training.sample": 5, "training.clip": 0.0, "training.rate": 0.0, "training.activation": 2.0}
+    changes |= {"forms.definition_dropout": 0.5}
+    trainer = workshop.trainer(tmp_path, tiny_config(kind, changes=changes))
+    model = trainer.model.train()
+    trainer.drawn.policy = replace(trainer.policy, graphs=room)
+    for _ in range(3):  # what one step left behind must not be found by the next
+        window, random = trainer.streams[trainer.position.at :][: trainer.options.unroll + 1], torch.get_rng_state()
+        sample = trainer.drawn.sampler.draw(window)
+        embeddings, ids = trainer.drawn.encode(sample), sample.places(window)
+        prefixes, _ = model.read(embeddings, ids[:-1], trainer.state)
+        losses = model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, ids[1:].flatten())
+        loss = losses.mean() + 2.0 * prefixes.dropped.square().mean()
+        expected = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+        torch.set_rng_state(random)
+        trainer.step()
+        assert (trainer.drawn.placed is not None) == room
+        for parameter, gradient in zip(model.parameters(), expected, strict=True):
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_random_lengths_come_in_fives_and_fit_the_window(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811

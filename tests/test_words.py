@@ -16,6 +16,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 import groc
 from groc import checkpoint
 from groc.errors import GrocError
+from groc.kept import Stamp
 from groc.lexicon import Empty, Glossary
 from groc.model import LanguageModel
 from groc.scoring import score
@@ -89,11 +90,15 @@ CHANGES = st.lists(
 
 
 class TestAnyOrder:
-    @given(CHANGES)
-    @example([("teach", ["blick"]), ("compose", ()), ("remove", ["blick"]), ("add", ["blick"])])
+    @given(st.booleans(), CHANGES)
+    @example(False, [("teach", ["blick"]), ("compose", ()), ("remove", ["blick"]), ("add", ["blick"])])
     @torch.no_grad()
-    def test_whatever_was_done_before(self, vocabulary: Vocabulary, glossary: Glossary, changes: Any) -> None:
+    def test_whatever_was_done_before(
+        self, vocabulary: Vocabulary, glossary: Glossary, composed: bool, changes: Any
+    ) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        if composed:
+            model.embeddings  # noqa: B018
         for what, words in changes:
             if what == "compose":  # the whole list, with what has been taught so far
                 model._kept = None
@@ -162,21 +167,35 @@ class TestOnlyWhatIsNew:
         model.load_state_dict(other)
         assert not torch.equal(model.embeddings.rows(torch.arange(3)), before)
 
-    def test_other_weights_in_the_same_memory_are_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+    def test_other_weights_do_not_come_to_lie_where_the_last_ones_lay(self) -> None:
+        stamp = Stamp.of([torch.zeros(1000)])
+        assert all(stamp != Stamp.of([torch.zeros(1000)]) for _ in range(20))
+
+    def test_weights_put_in_the_place_of_others_are_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
         weights = parameters_to_vector(model.parameters()).detach()
-        for step in range(1, 9):
-            vector_to_parameters(weights * step, model.parameters())  # lets go of the memory of the last ones
-            if step % 2:
-                assert_same_vectors(model)
+        for factor in (1, 2, 3):
+            vector_to_parameters(weights * factor, model.parameters())  # by way of `.data`
+            assert_same_vectors(model)
+
+    def test_a_deep_copy_composes_its_own(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        before = model.embeddings.rows(torch.arange(5))
+        twin = copying.deepcopy(model)
+        with torch.no_grad():
+            twin.input.combination.weight.mul_(2)
+        assert_same_vectors(twin)
+        assert torch.equal(model.embeddings.rows(torch.arange(5)), before)
 
     def test_an_autocast_around_it_changes_nothing(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model, twin = (tiny_model("groc", "ngrams", vocabulary, glossary) for _ in range(2))
+        words = torch.arange(len(vocabulary))
         with torch.autocast("cpu", torch.bfloat16):
+            composed = model.embeddings.rows(words)
             surprisals = [word.surprisal for word in model.score("the cat saw the dog")]
             model.add_words(["zebra"])
+        assert torch.equal(composed, twin.embeddings.rows(words))
         assert surprisals == [word.surprisal for word in twin.score("the cat saw the dog")]
-        assert model.embeddings.rows(torch.arange(len(model.vocabulary))).dtype == torch.float32
         assert_same_vectors(model)
 
     def test_dropout_is_off_while_composing_and_on_again_behind(
@@ -403,6 +422,12 @@ class TestPacked:
         prefixes, _ = loaded.read(loaded.embeddings, torch.tensor([[0], [1]]), loaded.prefix.start(1))
         prefixes.dropped.sum().backward()
         assert all(parameter.grad is not None for parameter in loaded.prefix.parameters())
+
+    def test_loading_under_autocast(self, packed: tuple[Path, LanguageModel]) -> None:
+        ids, plain = torch.arange(9), groc.load(packed[0], lexicon=Empty())
+        with torch.autocast("cpu", torch.bfloat16):
+            loaded = groc.load(packed[0], lexicon=Empty())
+        assert torch.equal(loaded.embeddings.output_rows(ids), plain.embeddings.output_rows(ids))
 
 
 class TestTaughtMeanings:

@@ -62,9 +62,9 @@ SIZES = {
     "penn, words alone": Size("penn", 10_000, 10_000),  # the published rules: forms that are words of the vocabulary
     "wikitext2": Size("wikitext2", 33_278, 46_662, endings=MANY_ENDINGS),
     "wikitext2, words alone": Size("wikitext2", 33_278, 33_278, endings=MANY_ENDINGS),
-    "100k, all": Size("penn", 100_000, 140_000, endings=MANY_ENDINGS),  # with no sample, to see what one saves
     "100k": Size("penn", 100_000, 140_000, 8192, MANY_ENDINGS),
     "1m": Size("penn", 1_000_000, 1_400_000, 8192, MANY_ENDINGS),
+    "100k, all": Size("penn", 100_000, 140_000, endings=MANY_ENDINGS),  # with no sample, to see what one saves
 }
 MODELS: dict[str, tuple[str, ...]] = {
     "tied": ("tied",),
@@ -99,14 +99,14 @@ class Timing:
 
     model: str
     device: str
-    """On what, and how: with a sample steps are neither compiled nor recorded."""
+    """On what, and how: with a sample what encodes words and what updates weights are neither compiled nor recorded."""
     step: float
     ratio: float
     """To the first model's step."""
     words_per_second: float
     memory: float
-    """The most that a step took on the device, beyond what is held between steps (weights, the optimiser's state,
-    forms), in MB."""
+    """The most that a step took on the device, beyond what is held between steps (weights, their gradients, the
+    optimiser's state, forms), in MB."""
     encoder: float
     prefix: float
     softmax: float
@@ -141,7 +141,7 @@ def time_models(
                     times[name].append(timed(trainer.step, trainer.policy))
                 elif turn == 0:
                     trainer.step()  # makes what stays
-                    if trainer.policy.device.type == "cpu":
+                    if trainer.policy.device.type == "cpu" and not trainer.drawn:
                         trainer.optimiser.zero_grad()  # the profiler cannot count what was taken before and is let go
                 else:  # also when it is recorded: it then takes what it took there
                     memory[name] = max(memory[name], peak_memory(trainer.step, trainer.policy))
@@ -170,10 +170,11 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
     They are run as the step is, recorded where it is. What never encodes has nothing for the encoder."""
     model, policy, options = trainer.model, trainer.policy, trainer.options
     window = trainer.streams[: options.unroll + 1]
-    sample = trainer.sampler.draw(window) if trainer.sampler else None
+    drawn = trainer.drawn
+    sample = drawn.sampler.draw(window) if drawn else None
 
     def encode() -> Embeddings:
-        return trainer.encode() if sample is None else trainer.encode_sample(sample)
+        return drawn.encode(sample) if drawn and sample else trainer.encode()
 
     def encoder() -> None:
         embeddings = encode()
@@ -204,7 +205,8 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
         del parts["encoder"]
     medians = {"encoder": 0.0}
     for name, part in parts.items():
-        launch, warm_up = partial(trainer.launch, name, part), WARM_UP[policy.device.type]
+        recorded = drawn is None or name in ("prefix", "softmax")
+        launch, warm_up = partial(trainer.launch, name, part) if recorded else part, WARM_UP[policy.device.type]
         medians[name] = statistics.median([timed(launch, policy) for _ in range(warm_up + steps)][warm_up:])
     return medians
 
@@ -272,7 +274,8 @@ def timed(work: Callable[[], object], policy: Policy) -> float:
 
 
 def peak_memory(work: Callable[[], object], policy: Policy) -> float:
-    """The most memory that some work takes at a time, besides what was taken before, in MB."""
+    """The most memory that some work takes at a time, beyond what is held before it (or, if it takes that anew, behind
+    it), in MB."""
     if policy.device.type == "cuda":
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
@@ -282,8 +285,8 @@ def peak_memory(work: Callable[[], object], policy: Policy) -> float:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         work()
     events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
-    changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
-    return max(accumulate(changes), default=0) / 1e6
+    changes: list[int] = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return (max(accumulate(changes), default=0) - sum(changes)) / 1e6
 
 
 def to_record(size: Size, timings: list[Timing]) -> dict[str, Any]:

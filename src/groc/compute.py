@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -84,21 +85,43 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
     )
 
 
+class _WithoutTF32:
+    """PyTorch's switches of TF32 are the whole process's: who comes in first turns them off, and who leaves last puts
+    them back, in whatever threads they are."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.before = threading.Lock(), 0, ("highest", False)
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.inside += 1
+            if self.inside == 1:
+                self.before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+                self._set("highest", False)
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                self._set(*self.before)
+
+    @staticmethod
+    def _set(products: str, layers: bool) -> None:
+        torch.set_float32_matmul_precision(products)
+        torch.backends.cudnn.allow_tf32 = layers
+
+
+_without_tf32 = _WithoutTF32()
+
+
 @contextmanager
 def full_float32() -> Iterator[None]:
     """Products in float32 proper, not in TF32 and not under a caller's autocast: what is reported is computed so."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        with ExitStack() as stack:
-            for kind in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(kind):
-                    stack.enter_context(torch.autocast(kind, enabled=False))
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
+    with _without_tf32, ExitStack() as stack:
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 def told_by_torchrun(name: str, usual: int) -> int:

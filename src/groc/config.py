@@ -322,7 +322,7 @@ SHARES = (
     "prefix.hidden_dropout", "prefix.output_dropout", "prefix.weight_dropout", "prefix.word_dropout",
 )  # fmt: skip
 
-LARGEST_SEED = 2**62
+LARGEST_SEED = 10**18 - 1
 """What is added to a seed still leaves it a number that PyTorch takes."""
 
 
@@ -339,12 +339,11 @@ def check(config: Config) -> Config:
         (AT_LEAST_ONE, 1, math.inf, "at least 1"),
         (NOT_NEGATIVE, 0, math.inf, "0 or more"),
         (SHARES, 0, 1, "between 0 and 1"),
+        (("training.seed",), -LARGEST_SEED, LARGEST_SEED, "a number of at most 18 digits"),
     ):
         for key in keys:
             if not lowest <= flat[key] <= highest:  # false for "nan" too
                 raise GrocError(f"{key}={flat[key]} is not possible: it must be {wanted}.")
-    if abs(config.training.seed) > LARGEST_SEED:
-        raise GrocError(f"training.seed={config.training.seed} is not possible: at most {LARGEST_SEED:,} is.")
     for key in SHARES:
         if key.startswith(("prefix.", "output.")) and flat[key] == 1:
             raise GrocError(f"{key}=1 is not possible: nothing would be left.")

@@ -37,12 +37,16 @@ class Stamp:
     marks: tuple[tuple[int, int], ...]
     """Where each weight lies, and how often it was written to."""
     held: tuple[Tensor, ...] = field(compare=False, repr=False)
-    """The weights' memory: while it is held, no other weights can come to lie in the same place."""
+    """The weights' memory: while it is held, no other weights can come to lie in the same place. (So weights that were
+    replaced go when the vectors do that they composed.)"""
 
     @classmethod
     def of(cls, weights: Collection[Tensor]) -> Stamp:
         marks = tuple((weight.data_ptr(), weight._version) for weight in weights)
         return cls(marks, tuple(weight.detach() for weight in weights))
+
+    def __deepcopy__(self, memo: object) -> Stamp:
+        return self  # the weights of a copied model are others, whose vectors are composed anew
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from groc import checkpoint, resuming
 from groc.compute import Group, Policy
 from groc.config import Config
 from groc.corpus import Ids, Text
+from groc.drawn import DrawnWords
 from groc.errors import GrocError
 from groc.files import append_line
 from groc.graphs import launcher
@@ -28,7 +29,7 @@ from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 from groc.nn.input import UsualEntries
 from groc.nn.prefix import Prefixes, State, overwrite
-from groc.nn.sampling import Sample, Sampler, check_sample
+from groc.nn.sampling import check_sample
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
@@ -60,11 +61,9 @@ class Trainer:
         self.options = config.training
         if config.compute.graphs == "yes" and policy.device.type != "cuda":
             raise GrocError("compute.graphs=yes needs a GPU, whose launches are recorded: leave it at auto on a CPU.")
-        whole = not self.options.sample  # else the shapes of a step are its own
+        whole = not self.options.sample  # else what encodes words has shapes of its own in every step
         self.group = group
-        self.policy = replace(
-            policy, compile=policy.compile and whole, graphs=policy.graphs and whole and group.size == 1
-        )
+        self.policy = replace(policy, compile=policy.compile and whole, graphs=policy.graphs and group.size == 1)
         self.cut = cut_streams(train, model.vocabulary.end, self.options.batch, group).to(policy.device)
         self.streams = self.cut
         """As they are read in this epoch."""
@@ -85,21 +84,22 @@ class Trainer:
         if not self.options.sample:
             with self.policy.autocast():
                 forms.make_ready()  # before it is compiled
-        model.prefix.softmax.compiled = self.policy.compile
+        model.prefix.softmax.compiled = policy.compile and (whole or self.policy.graphs)
         self.embed: Callable[[], Embeddings] = self.policy.compiled(
             lambda: model.embed_forms(forms).mapped(Tensor.float)
         )
         self.frozen: Embeddings | None = None
         """With sparse updates, the embeddings of the last full one."""
-        counts, draws = model.vocabulary.counts, self.options.sample
         self.means = [b for part in model.modules() if isinstance(part, UsualEntries) for b in part.buffers()]
         """What processes find out together besides gradients."""
-        check_sample(draws, len(counts))
-        self.sampler = Sampler(counts, draws, policy.device) if draws else None
         self.draws = torch.Generator().manual_seed(self.options.seed)
         """Random choices all processes must make alike: unroll lengths, which steps are full updates."""
         # What a step reads and writes stays in its place, so that steps can be recorded and replayed.
         self.window = self.streams.new_zeros(self._longest_unroll + 1, self.streams.shape[1])
+        self.drawn: DrawnWords | None = None
+        if draws := self.options.sample:
+            check_sample(draws, len(model.vocabulary))
+            self.drawn = DrawnWords(model, draws, self.window.numel(), self.policy)
         self.state: State = model.prefix.start(self.streams.shape[1])
         self.losses = torch.zeros(self.streams.shape[1], dtype=torch.float64, device=policy.device)
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
@@ -155,13 +155,20 @@ class Trainer:
         self._end_epoch(progress)
 
     def step(self) -> None:
-        """One update of the weights. Nothing waits for the device, unless words are sampled."""
+        """One update of the weights. Nothing waits for the device, unless words are drawn."""
         position, options, length = self.position, self.options, len(self.streams) - 1
         unroll = min(self._unroll(), length - position.at)
         full = self._is_full()
         self.window[: unroll + 1].copy_(self.streams[position.at : position.at + unroll + 1])
         set_rate(self.optimiser, self._rate() * unroll / options.unroll)
-        self.launch((unroll, full), lambda: self._work(unroll, full))
+        window = self.window[: unroll + 1]
+        if self.drawn:
+            window.copy_(self.drawn.draw(window))
+            self.launch(unroll, lambda: self._learn_of_drawn(window))
+            self.drawn.pass_on()
+            self._move()
+        else:
+            self.launch((unroll, full), lambda: self._work(window, full))
         # A replay writes weights behind PyTorch's back; the model's kept vectors go by this count.
         torch.autograd.graph.increment_version(self.model.parameters())
         if self.averaged:
@@ -173,33 +180,40 @@ class Trainer:
         position.step += 1
         position.words += unroll * options.batch
 
-    def _work(self, unroll: int, full: bool) -> None:
+    def _work(self, window: Tensor, full: bool) -> None:
         """What the device does in a step: read the window, update weights, state and losses in place."""
-        window = self.window[: unroll + 1]
-        embeddings, ids = self._sampled(window) if self.sampler else (self._embeddings(full), window)
-        with self.policy.autocast_prefix():
-            prefixes, state = self.model.read(embeddings, ids[:-1], self.state)
-            losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, ids[1:].flatten())
         self.optimiser.zero_grad(set_to_none=True)
+        self._learn(window, self._embeddings(full))
+        self._move()
+
+    def _learn_of_drawn(self, window: Tensor) -> None:
+        """The same with words that are drawn and encoded, up to their gradients."""
+        assert self.drawn is not None
+        assert self.drawn.placed is not None
+        self.drawn.forget()
+        self._learn(window, self.drawn.placed)
+
+    def _learn(self, window: Tensor, embeddings: Embeddings) -> None:
+        """Read the window, and find gradients, state and losses."""
+        with self.policy.autocast_prefix():
+            prefixes, state = self.model.read(embeddings, window[:-1], self.state)
+            losses = self.model.prefix.softmax.loss(prefixes.dropped.flatten(0, 1), embeddings, window[1:].flatten())
         (losses.mean() + self._regularisation(prefixes)).backward()  # type: ignore[no-untyped-call]
+        overwrite(self.state, state)
+        with torch.no_grad():
+            self.losses += losses.view(len(window) - 1, -1).sum(0, dtype=torch.float64)
+
+    def _move(self) -> None:
+        """Move the weights along what all processes found."""
         self.group.average_gradients(self.model.parameters())
         self.group.average(self.means)
         self.update()
-        overwrite(self.state, state)
-        with torch.no_grad():
-            self.losses += losses.view(unroll, -1).sum(0, dtype=torch.float64)
 
     def update(self) -> None:
         """Move the weights along their gradients."""
         if self.options.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.optimiser.step()
-
-    def _sampled(self, window: Tensor) -> tuple[Embeddings, Tensor]:
-        """The embeddings of the window's own words and of a sample of the others, and the window in their numbers."""
-        assert self.sampler is not None
-        sample = self.sampler.draw(window)
-        return self.encode_sample(sample), sample.places(window)
 
     def _is_full(self) -> bool:
         """Whether this step encodes the words; with sparse updates only some do."""
@@ -227,11 +241,6 @@ class Trainer:
     def _encode(self) -> Embeddings:
         with self.policy.autocast():
             return self.embed()
-
-    def encode_sample(self, sample: Sample) -> Embeddings:
-        """E^in, E^out and b of the words of a sample; no other word is encoded."""
-        with self.policy.autocast():
-            return sample.weighted(self.model.embed_forms(self.model.forms.take(sample.ids)).mapped(Tensor.float))
 
     def _regularisation(self, prefixes: Prefixes) -> Tensor | float:
         penalty: Tensor | float = 0.0

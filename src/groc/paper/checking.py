@@ -282,6 +282,10 @@ SHAPES: Mapping[str, Shape] = {
         lambda record: {"figures": CROSS_DOMAIN if record["name"] == "data/cross-domain" else CORPUS},
     ),
     "search": {"name": TEXT, "trials": [{}], "fixed?": {}, "corpus?": {"name": TEXT}, "budget?": {}},
-    "bench": {"date": TEXT, "device": TEXT, "sizes": Each({"models?": [{"model": TEXT, "step": POSITIVE}]})},
+    "bench": {
+        "date": TEXT,
+        "device": TEXT,
+        "sizes": Each({"models?": [{"model": TEXT, "step": POSITIVE, "device?": TEXT}]}),
+    },
 }
 """Of each kind of record."""

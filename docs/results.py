@@ -26,14 +26,31 @@ mean over seeds has its standard deviation behind ±. Of several settings those 
 (of those within 1%, the ones with most seeds); test texts decide nothing. `groc paper TABLE` prints a table,
 `docs/results.py` makes this page.
 """
+OPEN = """## What is open
+
+- The rows of Penn and WikiText-2 were not tuned equally: more settings were run for GroC than for its rivals, two
+  levels of dropout for most of these on Penn and one on WikiText-2. Searches with equal budgets are to be run.
+- Newer than the rows of Penn: streams that begin elsewhere in each epoch, steps that stay large and a long average of
+  weights. So far one seed of five models was run with them ([record](../results/penn-rotated-h200.json), not in these
+  tables; dev / test: GroC 66.0 / 62.7, tied 66.9 / 64.8, adaptive 69.7 / 66.6, deep residual 70.7 / 67.1, bilinear
+  70.9 / 68.4). Other models, seeds and ablations are to be run with them, and WikiText-2.
+- With 24 million parameters one seed was run. More dropout may help tied, whose softmax was in bfloat16 and GroC's in
+  TF32; other rates of dynamic evaluation were tried for GroC alone, and were no better.
+- Not run: the convolutional model and larger models on WikiText-2, GroC retrained with a part of WordNet, sparse
+  updates, losses of two models word by word.
+"""
+"""Changes with what is run."""
+UNEQUAL = "not tuned equally, see what is open"
 PART = f"first {FIRST:,} tokens"
 """Of a long text, what dynamic evaluation reads."""
 FEW = 10
 """Exceptions to a claim that are named."""
-RARE, FREQUENT = ("1-9", "10-99"), ("1,000-9,999", "10,000+")
+RARE, MIDDLE, FREQUENT = ("1-9", "10-99"), ("100-999",), ("1,000-9,999", "10,000+")
 """Bins of training frequency."""
 SPREADS = 2
 """Of a model over its seeds, the larger of two: what differs by no more is not told apart."""
+LOSSES_APART = 0.08
+"""Nats. What GroC gains on rare words less what it gains on frequent ones has a spread of .04 over its three seeds."""
 MARKS = dict(zip(("", ", dynamic evaluation"), (test for _, _, test in ELSEWHERE), strict=True))
 """What AWD-LSTM has on penn's test text with 24 million parameters after fine-tuning, and with dynamic evaluation."""
 OTHERS_DEFINITION = "another word's definition"
@@ -43,7 +60,7 @@ ALIKE = 1.05
 
 def page(results: Results) -> str:
     lines = [*closed_claims(results), *open_claims(results)]
-    blocks = [HEAD, "## In plain words\n", *plain_words(results)]
+    blocks = [HEAD, "## In plain words\n", *plain_words(results), OPEN]
     blocks += ["## What holds of the paper's claims, and of ours\n", *(f"- {line}" for line in lines)]
     for table in TABLES.values():
         rows = table.rows(results)
@@ -70,14 +87,18 @@ def closed_claims(results: Results) -> list[str]:
         for split in ("test", "dev"):
             ran = [row for row in main if row["model"] != "groc" and row[split] and groc[split]]
             figures = [f"{row['model']} {row[split]:.1f}" for row in (groc, *ran)] if ran else []
+            figures += [UNEQUAL] if ran else []
             verdicts = [_is_lower(groc, row, split) for row in ran]
             wins = [verdict for verdict in verdicts if verdict is not None]
             claim = f"On {dataset} GroC has the lowest perplexity of the seven on the {split} text"
             lines.append(_line(claim, wins, 6, figures, verdicts.count(None)))
-        rare = {row["model"]: _mean(row, RARE) > _mean(row, FREQUENT) for row in gains if row["runs"]}
+        more = {row["model"]: _mean(row, RARE) - _mean(row, FREQUENT) for row in gains if row["runs"]}
+        rare = {model: nats > 0 for model, nats in more.items() if abs(nats) > LOSSES_APART}
         told = "words seen less than 100 times than on those seen 1,000 times or more"
-        exceptions = _where_not(rare, "against")
-        lines.append(_line(f"On {dataset} GroC gains more on {told}", [*rare.values()], 6, exceptions))
+        found = [*rare.values()], 6, _where_not(rare, "against"), len(more) - len(rare)
+        lines.append(_line(f"On {dataset} GroC gains more on {told}", *found))
+        courses = {row["course"] for row in cut if row["course"]}
+        cut = cut if len(courses) <= 1 else [{**row, "test": None} for row in cut]  # rows that cannot be compared
         full = {row["output network"]: row["test"] for row in cut if not row["without"]}
         spread = max((row["test_spread"] or 0.0 for row in cut), default=0.0)  # of any row: most have one seed
         worse, alike = [], []
@@ -105,9 +126,11 @@ def closed_claims(results: Results) -> list[str]:
         lower = _is_lower(groc, tied, "test") if figures else None
         apart = [] if lower is None else [lower]
         lines.append(_line(f"{told} has a lower perplexity than tied", apart, 1, figures, len(figures) - len(apart)))
-        seeds = [f"{groc['test_runs']} seed{'s' * (groc['test_runs'] > 1)}"] if groc["test"] else []
-        below = [groc["test"] < mark] if groc["test"] else []
-        lines.append(_line(f"{told} is below AWD-LSTM's {mark}", below, 1, seeds))
+        runs = groc["test_runs"]
+        seeds = [f"{groc['test']:.1f} with {runs} seed{'s' * (runs > 1)}"] if groc["test"] else []
+        apart = groc["test_spread"] is not None and abs(groc["test"] - mark) > SPREADS * groc["test_spread"]
+        below = [groc["test"] < mark] if apart else []
+        lines.append(_line(f"{told} is below AWD-LSTM's {mark}", below, 1, seeds, len(seeds) - len(below)))
     for how, claim in (
         ("groc, retrained", "Retrained with any part of WordNet, GroC stays within 5%"),
         ("groc, at inference", "Without retraining, it does not"),
@@ -147,17 +170,18 @@ def plain_words(results: Results) -> list[str]:
             f"{groc['paper']['test']:.1f} and {tied['paper']['test']:.1f} on the test text."
         )
         gains = next(row for row in rows["frequency"] if row["dataset"] == dataset and row["model"] == "tied")
-        known = [name for name in (*RARE, *FREQUENT) if gains[name] is not None]
+        known = [name for name in (*RARE, *MIDDLE, *FREQUENT) if gains[name] is not None]
         bins = ", ".join(f"{gains[name]:.2f} on words seen {name} times" for name in known)
         paired = "Word by word tied loses more than GroC there, in the median by"
         apart = paired if gains["of"] == "paired" else "GroC's median loss is below that of tied there by"
-        blocks.append(f"{apart} {bins} (nats).")
+        blocks.append(f"{apart} {bins} (nats; with other seeds some of these differ by .05 and more).")
         cut = {
             (row["output network"], row["without"]): row["test"]
             for row in rows["ablations"]
             if row["dataset"] == dataset
         }
-        if bare := cut["yes", "both"]:
+        courses = {row["course"] for row in rows["ablations"] if row["dataset"] == dataset and row["course"]}
+        if (bare := cut["yes", "both"]) and len(courses) == 1:
             paper = {row["without"]: row["paper"]["test"] for row in rows["ablations"] if row["dataset"] == dataset}
             blocks.append(
                 f"**What the lexicon is worth for words that training has** ({dataset}): without relations "

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
-from conftest import CLOSED_KINDS, NEW_WORDS, tiny_config
+from conftest import CLOSED_KINDS, KINDS, NEW_WORDS, tiny_config
 from hypothesis import given
 from hypothesis import strategies as st
 
 from groc.building import build
 from groc.config import Config
-from groc.lexicon import Empty
+from groc.lexicon import Empty, Glossary
 from groc.model import LanguageModel
 from groc.nn.output import BiasTable
+from groc.paper.runs import unused
 from groc.recipe import load_recipe, variant_names
 from groc.vocabulary import END, Vocabulary
 
@@ -25,6 +28,11 @@ LIMITS = [
     *((best, variant, 24_000_000) for best in ("penn-best", "wikitext2-best") for variant in (None, "groc", "tied")),
 ]
 """With the words of the corpora. What has the output network besides is an ablation, and no part of it."""
+OTHER: dict[str, Any] = {
+    "output.depth": 3, "output.activation": "tanh", "output.bias": "relu", "output.correction": 5, "output.factor": 3,
+    "surface.buckets": 77, "surface.filters": (4, 4), "forms.relations": 1,
+}  # fmt: skip
+"""Settings that some models make no use of, and values that are none of a tiny model's."""
 
 
 def built(kind: str, vocabulary: Vocabulary, calibrate: bool = True) -> LanguageModel:
@@ -99,6 +107,21 @@ class TestSizes:
         words = Vocabulary([END, *(f"word{i}" for i in range(WORDS[recipe] - 1))])
         model = build(load_recipe(recipe, variant), words, Empty(), calibrate=False)
         assert 0.95 * most < model.parameter_count() <= most
+
+    @pytest.mark.parametrize(
+        ("kind", "key"),
+        [(kind, key) for kind in KINDS for key in OTHER if key in unused(tiny_config(kind).flat())],
+    )
+    def test_a_setting_that_a_model_makes_no_use_of_changes_nothing(
+        self, kind: str, key: str, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        """Not even its start values: records take runs that differ in such settings for the same."""
+        weights = []
+        for changes in ({}, {key: OTHER[key]}):
+            torch.manual_seed(1)
+            weights.append(build(tiny_config(kind, changes=changes), vocabulary, glossary).state_dict())
+        assert weights[0].keys() == weights[1].keys()
+        assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
     @pytest.mark.parametrize("recipe", ["penn-best", "wikitext2-best"])
     def test_a_best_recipe_has_both_models_with_the_same_prefix_network(self, recipe: str) -> None:

@@ -244,7 +244,7 @@ def test_a_record_gets_the_comparison_and_nothing_else_changes(
     after = json.loads((run / "result.json").read_text())
     ((name, kept),) = after.pop("paired").items()
     assert after == before
-    assert name == f"{corpus_folder.name}/test, against tiny/tied"
+    assert name == f"{corpus_folder.name}/test, against tiny/tied, seed 1"
     assert (kept["against"], kept["seed"]) == ("tiny/tied", 1)
     assert kept["valid_perplexity"] == checkpoint.load_facts(tied)["valid_perplexity"]
     assert all(kept[key] == found[key] for key in ("tokens", "mean", "median", "low", "high", "bins"))
@@ -374,7 +374,7 @@ def test_other_tables_show_what_they_did(tmp_path: Path) -> None:
 def test_a_damaged_comparison_is_named(changes: Row, where: str, tmp_path: Path) -> None:
     add_pair(pair_of_records(tmp_path), 0.1, **changes)
     (said,) = Results(tmp_path, quiet=True).damaged
-    assert f"lacks paired['penn/test, against penn/tied']{where}" in said
+    assert f"lacks paired['penn/test, against penn/tied, seed {changes.get('seed', 1)}']{where}" in said
 
 
 def test_a_record_that_cannot_be_added_to(tmp_path: Path) -> None:

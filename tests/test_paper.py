@@ -308,6 +308,13 @@ def test_the_choice_is_one_of_settings_and_blind_to_the_test_text(
     assert statistics.mean(run.dev for run in chosen) <= AS_GOOD * min(means) * (1 + 1e-12)
 
 
+def test_settings_whose_names_begin_alike_are_told_apart() -> None:
+    """`surface.longest`, which n-grams make no use of, and `surface.longest_ngram`, which they do."""
+    settings = load_recipe("penn", "groc").flat()
+    assert identity({**settings, "surface.longest_ngram": 4}) != identity(settings)
+    assert identity({**settings, "surface.longest": 4}) == identity(settings)
+
+
 def test_settings_that_a_table_varies_stay_in_their_cells(tmp_path: Path, recorder: Recorder) -> None:
     recorder("penn/groc", 70.0, 71.0)
     recorder("penn/groc", 60.0, 61.0, forms__coverage=0.2)
@@ -469,6 +476,9 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["caches", "--run", "--corpus-root", "."], "groc paper cross-domain --run"),
         (["main", "--corpus-root", "."], "--run"),
         (["main", "--run", "--corpus-root", ".", "--model", "tide"], "choose from lookup, "),
+        (["main", "--run", "--corpus-root", ".", "--model", "tied", "--model", "nope"], "no model nope to run: choose"),
+        (["main", "--run", "--corpus-root", ".", "--dataset", "penn", "--dataset", "pen"], "no dataset pen to run"),
+        (["data", "--run", "--corpus-root", ".", "--model", "tied"], "leave out --model"),
         (["main", "--run", "--corpus-root", ".", "--dataset", "wikitext2"], "choose from penn, wikitext-2."),
         (["coverage", "--run", "--corpus-root", ".", "--dataset", "wikitext-2"], "choose from penn."),
     ],
@@ -680,6 +690,11 @@ def test_all_tables_are_listed_with_what_was_run(
     assert list(listed) == list(TABLES)
     assert (listed["main"]["cells"], listed["main"]["run"]) == (14, 1)
     assert listed["size"]["cells"] == 10
+    assert main(["paper", "--results", str(tmp_path / "results")]) == 0
+    lines = [[cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines()]
+    places = {line[1]: line[3].partition(", figure")[0] for line in lines[2:]}
+    assert (places["main"], places["unseen"]) == ("Tables 2 and 9", "not in it")
+    assert all(places.values())
     assert main(["paper", "--results", str(tmp_path / "nowhere")]) == 0
     assert "nowhere" in capsys.readouterr().err
 
@@ -752,14 +767,72 @@ def test_what_is_missing_is_trained_once(
     assert record.read_text() == text
 
 
-def test_dynamic_evaluation_is_run_too(tmp_path: Path, corpora: Path) -> None:
+def test_dynamic_evaluation_is_run_too(tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
     model = "tied, best recipe, dynamic evaluation"
     chosen = ["--dataset", "penn", "--model", model]
-    assert main(["paper", "size", "--run", *chosen, *folders, *small({"training.epochs": 1})]) == 0
-    learning, alone = (row_of("size", tmp_path, dataset="penn", model=name) for name in (model, "tied, best recipe"))
+    assert main(["paper", "size", "--run", "--json", *chosen, *folders, *small({"training.epochs": 1})]) == 0
+    rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)["rows"] if row["dataset"] == "penn"}
+    learning, alone = rows[model], rows["tied, best recipe"]
     assert learning["runs"] == alone["runs"] == 1
     assert learning["test"] not in (None, alone["test"])
+
+
+def test_rivals_are_compared_with_groc_once(
+    tmp_path: Path, corpora: Path, glossary_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    settings = small({"forms.lexicon": str(glossary_file), "training.epochs": 1})
+    chosen = ["--dataset", "penn", "--model", "tied", "--model", "lookup"]
+
+    def run(*options: str) -> str:
+        """The table is its output, and what is said beside it comes back."""
+        capsys.readouterr()
+        assert main(["paper", "frequency", "--run", "--json", *options, *chosen, *folders, *settings]) == 0
+        shown = capsys.readouterr()
+        assert json.loads(shown.out)["rows"] == rows_of("frequency", tmp_path)
+        return shown.err
+
+    run("--seeds", "2")
+    for model in ("tied", "lookup"):
+        row = row_of("frequency", tmp_path, dataset="penn", model=model)
+        assert (row["of"], row["seeds"]) == ("paired", [1, 2])
+    for seed in (1, 2):  # each with the rivals of its own seed
+        (record,) = (tmp_path / "results").glob(f"penn-groc-*-seed{seed}.json")
+        pairs = json.loads(record.read_text())["paired"]
+        assert {(pair["against"], pair["seed"]) for pair in pairs.values()} == {
+            ("penn/tied", seed),
+            ("penn/lookup", seed),
+        }
+        assert (tmp_path / "runs" / record.stem / "result.json").read_text() == record.read_text()
+    done = snapshot(tmp_path)
+    run("--seeds", "2")
+    assert snapshot(tmp_path) == done
+
+    # A comparison that was made but not published is not made again.
+    (record,) = (tmp_path / "results").glob("penn-groc-*-seed1.json")
+    whole = json.loads(record.read_text())
+    record.write_text(json.dumps({key: value for key, value in whole.items() if key != "paired"}))
+    assert "loss is lower" not in run()
+    assert snapshot(tmp_path) == done
+
+    # Where the weights of a run are gone, or of another training, the others are compared all the same.
+    folder = tmp_path / "runs" / record.stem
+    for path in (record, folder / "result.json"):
+        path.write_text(json.dumps({key: value for key, value in whole.items() if key != "paired"}))
+    (lookup,) = (tmp_path / "runs").glob("penn-lookup-*-seed1")
+    weights, trained = (lookup / checkpoint.WEIGHTS).read_bytes(), json.loads((lookup / "result.json").read_text())
+    (lookup / checkpoint.WEIGHTS).unlink()
+    for _ in range(2):
+        (said,) = [line for line in run().splitlines() if "weights" in line]
+        assert said == (
+            f"{folder.name} is recorded without a comparison with {lookup.name}, "
+            f"and the weights of the recorded run are not in {lookup}."
+        )
+        assert [pair["against"] for pair in json.loads(record.read_text())["paired"].values()] == ["penn/tied"]
+        (lookup / checkpoint.WEIGHTS).write_bytes(weights)
+        trained["figures"]["valid_perplexity"] += 1
+        (lookup / "result.json").write_text(json.dumps(trained))
 
 
 def test_coverage_at_inference_is_that_of_a_model_without_entries(

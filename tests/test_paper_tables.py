@@ -203,3 +203,15 @@ def test_labels_of_four_curves_stand_apart(tmp_path: Path) -> None:
         assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
         assert boxes[0].x0 > 0
         assert boxes[-1].x1 < figure.bbox.width
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_an_ablation_with_other_settings_besides_is_named(tmp_path: Path, rotated: bool) -> None:
+    for variant in ("groc", "groc-without-relations", "groc-no-out"):
+        add_test(record(tmp_path, f"penn/{variant}"), 70.0)
+    add_test(record(tmp_path, "penn/groc-without-both", training__rotate_streams=rotated), 75.0)
+    table = TABLES["ablations"]
+    rows = rows_of("ablations", tmp_path, dataset="penn")
+    assert len({row["course"] for row in rows if row["runs"]}) == (2 if rotated else 1)
+    told = "On penn these have other settings besides than the first, and are no ablations of it"
+    assert (f"{told} (output network, without): yes, both." in table.markdown(rows)) == rotated

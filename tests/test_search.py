@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,13 @@ from conftest import as_pairs, tiny_config, tiny_settings
 import groc.search
 from groc.checkpoint import METRICS, STATE
 from groc.cli import main
-from groc.commands.search import published
+from groc.commands.search import published, with_own_values
 from groc.config import Config
 from groc.errors import GrocError
 from groc.paper import TABLES, Results
-from groc.proposals import Outcome, Range, Space, ask_optuna, grid, parse_space
-from groc.search import FEWEST, RECORD, Search, Trial
+from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, idle, parse_space
+from groc.recipe import load_recipe
+from groc.search import FEWEST, LOCK, RECORD, Search, Trial
 
 RATES: Space = {"training.rate": ["0.02", "0.01"]}
 TWO: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0.0", "0.2"]}
@@ -39,7 +43,7 @@ def untested(corpus_folder: Path, tmp_path: Path) -> Path:
 
 def made(corpus: Path, folder: Path, space: Space = RATES, budget: int = 20, **options: Any) -> Search:
     changes = {"corpus": str(corpus), "training.epochs": options.pop("epochs", 2)}
-    return Search(tiny_config("tied", changes=changes), space, folder, budget, **options)
+    return Search(tiny_config(options.pop("kind", "tied"), changes=changes), space, folder, budget, **options)
 
 
 # --- what is searched ---------------------------------------------------------------------------------------------
@@ -92,6 +96,49 @@ def test_the_papers_ranges_hold_the_papers_choices() -> None:
     assert len(grid(space)) == 60
     for kind in ("lookup", "convolutional", "tied", "bilinear", "deep-residual", "groc"):
         assert grid(parse_space(published(kind, 10_000))[1])
+
+
+@pytest.mark.parametrize(
+    ("variant", "key", "own"),
+    [("adaptive", "output.cutoffs", "6000,21000"), ("convolutional", "output.correction", "182")],
+)
+def test_the_recipes_own_values_are_added_to_the_papers(variant: str, key: str, own: str) -> None:
+    config = load_recipe("wikitext2", variant)
+    papers = parse_space(published(variant, 33_278))[1]
+    added = with_own_values(config, papers)
+    assert added == {**papers, key: [*papers[key], own]}  # type: ignore[misc]
+    assert with_own_values(config, added) == added
+
+
+def test_a_grid_has_no_combinations_that_make_the_same_model() -> None:
+    space: Space = {"output.depth": ["1", "0", "00"], "output.activation": ["tanh", "relu"]}
+    assert distinct(tiny_config(), space) == [
+        {"output.depth": "1", "output.activation": "tanh"},
+        {"output.depth": "1", "output.activation": "relu"},
+        {"output.depth": "0", "output.activation": "tanh"},
+    ]
+    kinds: Space = {"output.kind": ["tied", "groc"], "output.bias": ["none", "relu"], "training.rate": ["1", "2"]}
+    assert len(distinct(tiny_config(), kinds)) == 2 + 4
+    papers = parse_space(published("groc", 10_000))[1]
+    assert len(distinct(load_recipe("penn", "groc"), papers)) == 10 * (1 + 4 * 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "space", "found"),
+    [
+        ("tied", {}, {"output.depth": Range(0, 3, True)}, ["output.depth"]),
+        ("tied", {}, {"output.bias_dropout": ["0", "0.1"], "output.dropout": ["0", "0.1"]}, ["output.bias_dropout"]),
+        ("groc", {}, {"output.activation": ["relu", "tanh"], "output.depth": Range(0, 3, True)}, []),
+        ("groc", {"output.depth": 0}, {"output.activation": ["relu", "tanh"]}, ["output.activation"]),
+        ("tied", {}, {"surface.rank": ["2", "3"], "output.kind": ["tied", "groc"]}, []),
+        ("groc", {}, {"surface.longest": ["9", "8"], "surface.longest_ngram": ["4", "5"]}, ["surface.longest"]),
+        ("tied", {}, {"output.mixture_dropout": ["0", "0.1"]}, ["output.mixture_dropout"]),
+        ("tied", {"training.schedule": "cosine"}, {"training.patience": ["1", "2"]}, ["training.patience"]),
+        ("tied", {"training.schedule": "plateau"}, {"training.final_rate": ["0", "1"]}, ["training.final_rate"]),
+    ],
+)
+def test_what_makes_no_difference_is_known(kind: str, changes: dict[str, Any], space: Space, found: list[str]) -> None:
+    assert idle(tiny_config(kind, changes=changes), space) == found
 
 
 def test_optuna_proposes_the_same_after_the_same_trials() -> None:
@@ -269,6 +316,67 @@ def test_the_record_alone_is_enough_to_go_on_from(untested: Path, tmp_path: Path
     assert [trial.state for trial in search.trials] == ["done"] * 5
 
 
+def test_a_grid_of_an_older_version_goes_on_with_what_was_not_tried(untested: Path, tmp_path: Path) -> None:
+    """It had every combination, those that make the same model too."""
+    space: Space = {"output.depth": ["0", "1"], "output.activation": ["relu", "tanh"]}
+    older = made(untested, tmp_path / "out", space, 4, kind="groc")
+    for number, activation in enumerate(("relu", "tanh")):
+        older.trials.append(Trial(number, {"output.depth": "0", "output.activation": activation}, "failed"))
+    older.save()
+    search = made(untested, tmp_path / "out", space, 4, kind="groc", epochs=2)
+    assert search.size == 4
+    search.run()
+    assert [trial.changes for trial in search.trials] == grid(space)
+
+
+def test_one_process_at_a_time_searches_in_a_folder(
+    untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fcntl")
+    train, refused = groc.search.train, []
+
+    def with_another_search(*arguments: Any, **more: Any) -> dict[str, Any]:
+        with pytest.raises(GrocError, match="is being searched by another process") as error:
+            made(untested, tmp_path / "out").run()
+        refused.append(error)
+        return train(*arguments, **more)
+
+    monkeypatch.setattr("groc.search.train", with_another_search)
+    early = made(untested, tmp_path / "out")  # came before there was any trial, and is let in after the last one
+    search = made(untested, tmp_path / "out")
+    search.run()
+    assert len(refused) == 2
+    early.run()
+    assert early.trials == search.trials
+    assert len(refused) == 2
+
+
+def test_a_system_without_locks_searches_all_the_same(
+    untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groc.search.fcntl", None)
+    search = made(untested, tmp_path / "out")
+    search.run()
+    assert [trial.state for trial in search.trials] == ["done", "done"]
+
+
+def test_the_lock_goes_with_its_process(untested: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    (tmp_path / "out").mkdir()
+    lock = tmp_path / "out" / LOCK
+    code = f"import fcntl; lock = open({str(lock)!r}, 'ab'); fcntl.flock(lock, fcntl.LOCK_EX); print('locked'); input()"
+    search = made(untested, tmp_path / "out")
+    with subprocess.Popen([sys.executable, "-u", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(GrocError, match="is being searched by another process"):
+            search.run()
+        other.kill()
+    assert lock.exists()
+    search.run()
+    assert [trial.state for trial in search.trials] == ["done", "done"]
+
+
 def test_optuna_begins_with_the_settings_as_they_stand(untested: Path, tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     space: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0", "0.10"]}
@@ -301,10 +409,53 @@ def test_mistakes_are_known_before_anything_is_trained(untested: Path, tmp_path:
         made(untested, out, TWO)
     with pytest.raises(GrocError, match=r"output\.dropout"):
         made(untested, out, {"output.dropout": ["0.1", "1.5"]})
+    for key, values in {"corpus": [str(untested), "b"], "name": ["a", "b"], "compute.device": ["cpu", "cuda"]}.items():
+        with pytest.raises(GrocError, match=f"{key} cannot be searched"):
+            made(untested, out, {**RATES, key: values})
+    with pytest.raises(GrocError, match=r"output\.depth makes no difference to test \(output\.kind=tied\)"):
+        made(untested, out, {"output.depth": ["0", "1"]})
     assert not out.exists()
     with pytest.raises(GrocError, match="no corpus folder"):
         made(tmp_path / "nowhere", out).run()
     made(untested, tmp_path / "other").run()  # whereas this one can
+
+
+def test_a_search_that_could_not_begin_leaves_its_folder_to_a_better_one(untested: Path, tmp_path: Path) -> None:
+    lexicons: Space = {"forms.lexicon": [str(tmp_path / "nowhere.tsv"), "none"]}
+    with pytest.raises(GrocError, match=r"nowhere\.tsv"):
+        made(untested, tmp_path / "out", lexicons, kind="groc").run()
+    search = made(untested, tmp_path / "out")
+    search.run()
+    assert [trial.state for trial in search.trials] == ["done", "done"]
+
+
+def test_a_later_trial_that_cannot_begin_costs_no_earlier_one(untested: Path, tmp_path: Path) -> None:
+    lexicons: Space = {"forms.lexicon": ["none", str(tmp_path / "nowhere.tsv")]}
+    with pytest.raises(GrocError, match=r"nowhere\.tsv"):
+        made(untested, tmp_path / "out", lexicons, kind="groc").run()
+    again = made(untested, tmp_path / "out", lexicons, kind="groc")
+    assert [trial.state for trial in again.trials] == ["done", "running"]
+
+
+def test_a_search_goes_on_with_the_same_texts_alone(untested: Path, tmp_path: Path) -> None:
+    search = made(untested, tmp_path / "out")
+    search.trials.append(Trial(0, {"training.rate": "0.02"}, "done", 9.0))
+    search.save()
+    valid = untested / "valid.txt"
+    whole = valid.read_bytes()
+    (untested / "valid.txt.gz").write_bytes(gzip.compress(whole))
+    valid.unlink()
+    assert len(made(untested, tmp_path / "out").trials) == 1  # the same words, in another file
+    (untested / "valid.txt.gz").unlink()
+    *others, one, last = whole.decode().splitlines(keepends=True)
+    valid.write_text("".join([*others, last, one]), encoding="utf-8")  # as many words, and the same ones
+    with pytest.raises(GrocError, match="another corpus"):
+        made(untested, tmp_path / "out")
+
+    record = json.loads((tmp_path / "out" / RECORD).read_text())
+    del record["corpus"]["digests"]  # as in older records
+    (tmp_path / "out" / RECORD).write_text(json.dumps(record))
+    assert len(made(untested, tmp_path / "out").trials) == 1
 
 
 def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
@@ -382,7 +533,10 @@ def test_a_setting_that_is_given_is_not_searched_over_the_papers_range(
 ) -> None:
     given = ("output.dropout=0.3", "output.depth=0,1")
     assert main([*small_search(untested, tmp_path / "out", *given), "--paper-ranges", "--trials", "1"]) == 1
-    assert "6 combinations" in capsys.readouterr().err  # two depths, three activations
+    assert "4 combinations" in capsys.readouterr().err  # one without a network, and three activations with one
+    given = ("output.dropout=0.3,0.4", "output.depth=0")
+    assert main([*small_search(untested, tmp_path / "out", *given), "--paper-ranges", "--trials", "1"]) == 1
+    assert "2 combinations" in capsys.readouterr().err  # without a network, activations are left out
 
 
 # --- what tables make of it ---------------------------------------------------------------------------------------

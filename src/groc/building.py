@@ -70,16 +70,20 @@ def _embeddings(config: settings.Config, words: int, surface: Surface | None) ->
     """The input and the output embedding of the kind that the settings name."""
     dim, start, part = config.model.dim, config.model.start, config.output
     dropout = SharedDropout(part.dropout)
-    network = outputs.ResidualNetwork(dim, part.depth, part.activation, dropout)
+
+    def network() -> outputs.ResidualNetwork:
+        return outputs.ResidualNetwork(dim, part.depth, part.activation, dropout)
+
     match part.kind, surface:
         case "groc", Surface():
             # The dropped matrix is the input embedding too, so its dropout belongs to the input.
+            over = network()
             bias = outputs.PredictedBias(dim, part.bias, part.bias_dropout)
             forms_dropout = FormsDropout(
                 config.forms.surface_dropout, config.forms.relations_dropout, config.forms.definition_dropout
             )
             grounded = GroundedInput(surface, dim, forms_dropout, dropout, config.forms.centred)
-            return grounded, outputs.Grounded(network, bias, part.count_bias)
+            return grounded, outputs.Grounded(over, bias, part.count_bias)
         case "adaptive", _:
             adaptive = AdaptiveInput(words, dim, part.cutoffs, part.factor, start, dropout)
             return adaptive, outputs.Tied(words, SharedDropout(0.0))
@@ -90,7 +94,7 @@ def _embeddings(config: settings.Config, words: int, surface: Surface | None) ->
         case "bilinear", _:
             output = outputs.Bilinear(words, dim, dropout)
         case "deep-residual", _:
-            output = outputs.DeepResidual(words, network)
+            output = outputs.DeepResidual(words, network())
         case _:
             output = outputs.Tied(words, dropout)
     return WordTable(words, dim, start), output

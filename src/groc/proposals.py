@@ -1,4 +1,4 @@
-"""What a search tries next: the next combination of a grid, or what Optuna proposes after the trials so far."""
+"""What a search tries: the combinations of a grid, or what Optuna proposes after the trials so far."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from groc.config import known_keys
+from groc.config import Config, known_keys
 from groc.errors import GrocError
+from groc.paper.runs import unused
 
 Changes = dict[str, Any]
 """Settings by dotted key."""
@@ -32,6 +33,10 @@ class Range:
 
 
 Space = dict[str, list[str] | Range]
+NOT_SEARCHED = ("corpus", "name", "compute.device")
+"""What is no part of a model: perplexities of other texts cannot be compared, and names and devices change nothing."""
+DECIDING = ("output.kind", "output.depth", "output.mixtures", "surface.kind", "training.schedule")
+"""The settings that decide of which others a model makes use."""
 
 
 def parse_space(assignments: Sequence[str]) -> tuple[list[str], Space]:
@@ -72,6 +77,61 @@ def grid(space: Space) -> list[Changes]:
     if len(lists) < len(space):
         raise GrocError("A grid needs lists: write training.rate=1e-3,2e-3, or search ranges with --method tpe.")
     return [dict(zip(space, values, strict=True)) for values in product(*lists)]
+
+
+def distinct(config: Config, space: Space) -> list[Changes]:
+    """The grid without combinations that differ from an earlier one in nothing that the model makes use of."""
+    combinations = grid(space)
+    settings = config.flat()
+    converted = {key: _converted(config, key, values) for key, values in space.items()}
+    found: dict[tuple[Any, ...], Changes] = {}
+    for changes in combinations:
+        chosen = {key: converted[key][value] for key, value in changes.items()}
+        of_no_use = _of_no_use({**settings, **chosen}, space)
+        found.setdefault(tuple(None if key in of_no_use else value for key, value in chosen.items()), changes)
+    return list(found.values())
+
+
+def check_searched(config: Config, space: Space) -> None:
+    """Refuse keys that are not for a search, and those that make no difference."""
+    if key := next((key for key in space if key in NOT_SEARCHED), ""):
+        raise GrocError(f"{key} cannot be searched, since it is no part of a model: give it one value.")
+    if keys := idle(config, space):
+        raise GrocError(
+            f"{keys[0]} makes no difference to {config.name} (output.kind={config.output.kind}) with these settings: "
+            "leave it out of the search."
+        )
+
+
+def idle(config: Config, space: Space) -> list[str]:
+    """What no model of the space makes use of."""
+    settings, found = config.flat(), set(space)
+    deciding = {key: _converted(config, key, space[key]) for key in DECIDING if key in space}
+    for chosen in product(*(values.values() for values in deciding.values())):
+        found &= _of_no_use({**settings, **dict(zip(deciding, chosen, strict=True))}, space)
+    return [key for key in space if key in found]
+
+
+def ends_of(values: list[str] | Range) -> list[Any]:
+    """What is possible for these is so for all of them."""
+    return [values.low, values.high] if isinstance(values, Range) else values
+
+
+def _converted(config: Config, key: str, values: list[str] | Range) -> dict[Any, Any]:
+    """Of each value as it was written the setting that it stands for."""
+    return {value: config.replace({key: value}).flat()[key] for value in ends_of(values)}
+
+
+def _of_no_use(settings: Mapping[str, Any], keys: Iterable[str]) -> set[str]:
+    """Those of the keys that a model with these settings makes no use of."""
+    found = unused(settings)
+    if settings["output.depth"] == 0:
+        found.add("output.activation")
+    if settings["output.mixtures"] == 1:
+        found.add("output.mixture_dropout")
+    is_cosine = settings["training.schedule"] == "cosine"
+    found |= {"training.patience", "training.decay"} if is_cosine else {"training.final_rate"}
+    return found & set(keys)
 
 
 @dataclass(frozen=True)

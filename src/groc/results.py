@@ -103,7 +103,8 @@ TRAINING = ("seed", "valid_perplexity")
 def add_paired(path: Path, summary: dict[str, Any]) -> str:
     """Add a comparison with another model to the record of a run. What it is called there comes back if it replaces
     one with another model of that name, or empty."""
-    record, name = _record_to_add_to(path), paired_name(text_name(summary["text"]), summary["against"])
+    record = _record_to_add_to(path)
+    name = paired_name(text_name(summary["text"]), summary["against"], summary["seed"])
     left_out = ("run", "other", "text", "notes")
     kept = _kept({key: value for key, value in summary.items() if key not in left_out}, record)
     compared = record.setdefault(PAIRED, {})
@@ -113,9 +114,9 @@ def add_paired(path: Path, summary: dict[str, Any]) -> str:
     return name if before and any(before.get(key) != kept[key] for key in TRAINING) else ""
 
 
-def paired_name(text: str, against: str) -> str:
+def paired_name(text: str, against: str, seed: int) -> str:
     """What the record of a run calls a comparison on a text with a model."""
-    return f"{text}, against {against}"
+    return f"{text}, against {against}, seed {seed}"
 
 
 def _record_to_add_to(path: Path) -> dict[str, Any]:

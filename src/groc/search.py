@@ -1,16 +1,20 @@
 """A search for settings: every trial is a run, chosen on the valid text alone, and a search that was killed goes on.
 
-Its folder holds the truth: `search.json` (what is searched, and every trial) and one run folder a trial.
+Its folder holds the truth: `search.json` (what is searched, and every trial) and one run folder a trial. One process
+at a time searches in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +24,21 @@ from groc import checkpoint
 from groc.commands.train import run as train
 from groc.compute import Group, choose
 from groc.config import Config
-from groc.corpus import Corpus
+from groc.corpus import Corpus, Text
 from groc.errors import GrocError
-from groc.files import write_text
+from groc.files import explained, write_text
 from groc.nn.sampling import check_sample
-from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, grid
+from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_searched, distinct, ends_of
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
 from groc.training import Interrupted
 
-RECORD = "search.json"
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+RECORD, LOCK = "search.json", "search.lock"
 FEWEST = 4
 """Trials that must have come to their end before one is given up."""
 SPARED = 0.25
@@ -71,43 +80,62 @@ class Search:
             raise GrocError(f"--trials is how many settings are tried, 1 or more, not {self.budget}.")
         if not self.space:
             raise GrocError("There is nothing to search: give lists or ranges, training.rate=1e-3,2e-3 or 1e-4..1e-2.")
-        if self.method == "grid" and (size := len(grid(self.space))) > self.budget:
-            raise GrocError(
-                f"The grid has {size} combinations and the budget is {self.budget} trials: "
-                f"give --trials {size}, shorter lists, or --method tpe."
-            )
         corpus = Corpus(self.config.corpus)
         words = len(corpus.vocabulary())
         for key, values in self.space.items():  # what is not possible is better known now than at night
-            ends = [values.low, values.high] if isinstance(values, Range) else values
+            ends = ends_of(values)
             configs = {self.config.replace({key: value}) for value in ends}
             if len(configs) < len(ends):
                 raise GrocError(f"{key} has the same value twice: a trial of it would be wasted, so give each once.")
             for config in configs:
                 check_sample(config.training.sample, words)
-        self.tokens = len(corpus.text("train"))
-        """Of the training text: two corpora may have the same name."""
+        check_searched(self.config, self.space)
+        if self.method == "grid" and (size := len(self.combinations)) > self.budget:
+            raise GrocError(
+                f"The grid has {size} combinations and the budget is {self.budget} trials: "
+                f"give --trials {size}, shorter lists, or --method tpe."
+            )
+        texts = {split: corpus.text(split) for split in ("train", "valid")}
+        self.tokens = len(texts["train"])
+        self.digests = {split: digest(text) for split, text in texts.items()}
+        """Of the texts that perplexities depend on: two corpora may have the same name, and one may be changed."""
         self._restore()
 
     def run(self) -> None:
         """Go on until the budget is spent."""
-        while True:
-            if not self.trials or self.trials[-1].state != "running":
-                if len(self.trials) >= self.size:
-                    return
-                self.trials.append(Trial(len(self.trials), self._propose()))
+        if self.is_over:
+            return
+        with self._alone():
+            self._restore()  # another process may have gone on in the meantime
+            while not self.is_over:
+                if not self.trials or self.trials[-1].state != "running":
+                    self.trials.append(Trial(len(self.trials), self._propose()))
+                    self.save()
+                trial = self.trials[-1]
+                chosen = " ".join(f"{key}={value}" for key, value in trial.changes.items())
+                print(f"{self.path(trial)}, {trial.number + 1} of {self.size}: {chosen}", file=sys.stderr)
+                self._try(trial)
                 self.save()
-            trial = self.trials[-1]
-            chosen = " ".join(f"{key}={value}" for key, value in trial.changes.items())
-            print(f"{self.path(trial)}, {trial.number + 1} of {self.size}: {chosen}", file=sys.stderr)
-            self._try(trial)
-            self.save()
-            (self.path(trial) / checkpoint.STATE).unlink(missing_ok=True)  # large, and of no more use
+                (self.path(trial) / checkpoint.STATE).unlink(missing_ok=True)  # large, and of no more use
+
+    @cached_property
+    def combinations(self) -> list[Changes]:
+        return distinct(self.config, self.space)
+
+    @property
+    def untried(self) -> list[Changes]:
+        """The rest of the grid."""
+        tried = [trial.changes for trial in self.trials]
+        return [changes for changes in self.combinations if changes not in tried]
 
     @property
     def size(self) -> int:
         """How many trials there will have been at the end."""
-        return len(grid(self.space)) if self.method == "grid" else self.budget
+        return len(self.trials) + len(self.untried) if self.method == "grid" else self.budget
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.trials) >= self.size and all(trial.state != "running" for trial in self.trials)
 
     @property
     def best(self) -> Trial | None:
@@ -119,7 +147,7 @@ class Search:
 
     def _propose(self) -> Changes:
         if self.method == "grid":
-            return grid(self.space)[len(self.trials)]
+            return self.untried[0]
         if not self.trials and (own := self._own()):
             return own
         outcomes = [
@@ -169,7 +197,10 @@ class Search:
             write_result(folder / RESULT, config, choose(config.compute), facts, _metrics(folder))
         except (GrocError, torch.OutOfMemoryError) as error:
             if not watch.asked and isinstance(error, GrocError):
-                raise  # nothing was trained: the settings, the corpus or the device are wrong
+                # Nothing was trained: the settings, the corpus or the device are wrong.
+                if trial.number == 0 and not started:
+                    self._forget()
+                raise
             trial.state = "failed"
             print(f"{folder} failed: {error}", file=sys.stderr)
         rows = _metrics(folder)
@@ -194,7 +225,7 @@ class Search:
         return {
             "kind": "search",
             "name": self.config.name,
-            "corpus": {"name": settings["corpus"], "tokens": self.tokens},
+            "corpus": {"name": settings["corpus"], "tokens": self.tokens, "digests": self.digests},
             "budget": {"trials": self.size, "epochs": space.get("training.epochs", self.config.training.epochs)},
             "method": self.method,
             "prunes": self.prunes,
@@ -211,7 +242,7 @@ class Search:
     def _restore(self) -> None:
         path = self.folder / RECORD
         if not path.exists():
-            if self.folder.is_dir() and any(self.folder.iterdir()):
+            if self.folder.is_dir() and any(path.name != LOCK for path in self.folder.iterdir()):
                 raise GrocError(f"{self.folder} is not empty and holds no search: choose another --out.")
             return
         try:
@@ -220,6 +251,8 @@ class Search:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise GrocError(f"{path} is damaged: restore it from a copy, or choose another --out.") from None
         mine = json.loads(to_json(self.to_dict()))
+        if "digests" not in (record.get("corpus") or ()):  # as in older records
+            del mine["corpus"]["digests"]
         must_agree = [key for key in mine if key not in ("trials", "budget")]
         if changed := [key for key in must_agree if record.get(key) != mine[key]]:
             raise GrocError(
@@ -227,6 +260,30 @@ class Search:
                 "(only --trials may differ), or choose another --out."
             )
         self.trials = trials
+
+    def _forget(self) -> None:
+        """Leave nothing of a search that could not begin, so that a better command can have its folder."""
+        shutil.rmtree(self.path(self.trials[0]), ignore_errors=True)
+        (self.folder / RECORD).unlink(missing_ok=True)
+        self.trials.clear()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes out of the folder. The system lifts the lock with the process, however that ends."""
+        with explained(self.folder / LOCK):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = open(self.folder / LOCK, "ab")  # noqa: SIM115
+        with lock:
+            try:
+                if fcntl is not None:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise GrocError(
+                    f"{self.folder} is being searched by another process: wait for that one, or choose another --out."
+                ) from None
+            except OSError:
+                pass  # a file system without locks
+            yield
 
 
 class Watch(Group):
@@ -247,6 +304,13 @@ class Watch(Group):
         if size != self.seen:
             self.seen, self.stops = size, self.is_hopeless(read_curve(self.folder))
         return super().any(flag) or self.stops
+
+
+def digest(text: Text) -> str:
+    """The same for the same words, however the file is packed."""
+    hasher = hashlib.sha256("\n".join(text.types).encode())
+    hasher.update(text.codes.data)
+    return hasher.hexdigest()[:16]
 
 
 def read_curve(folder: Path) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from groc.config import nearest_hint
@@ -51,14 +52,15 @@ def paper(
             raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")
         if damaged := Results(Path(results), quiet=True).damaged:
             raise GrocError(f"{damaged[0]}, and what it holds might be run again: mend it or take it away.")
-        if name in OPEN:
-            from groc.paper.opening import run_open
-            from groc.paper.place import Place
+        with redirect_stdout(sys.stderr):  # evaluations print reports, but here the table alone is the output
+            if name in OPEN:
+                from groc.paper.opening import run_open
+                from groc.paper.place import Place
 
-            place = Place(Path(results), Path(corpora), Path(runs))
-            run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
-        else:
-            _run_cells(table, Path(results), Path(corpora), Path(runs), seeds or 1, only, settings)
+                place = Place(Path(results), Path(corpora), Path(runs))
+                run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
+            else:
+                _run_cells(table, Path(results), Path(corpora), Path(runs), seeds or 1, only, settings)
     elif any(only.values()) or corpora or seeds is not None:
         raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
@@ -108,21 +110,18 @@ def _run_cells(
 ) -> None:
     from groc.paper.running import run_missing
 
-    cells = [
-        cell
-        for cell in table.cells
-        if cell.job and all(not names or cell.keys.get(key) in names for key, names in only.items())
-    ]
-    if not any(cell.job for cell in table.cells):
+    ours = [cell for cell in table.cells if cell.job]
+    if not ours:
         raise GrocError(
             f"groc paper {table.name} is filled by what other tables run: say groc paper cross-domain --run."
         )
+    for key, names in only.items():
+        known = list(dict.fromkeys(cell.keys[key] for cell in ours if key in cell.keys))
+        if wrong := [name for name in names if name not in known]:
+            choices = f"choose from {', '.join(known)}" if known else f"leave out --{key}"
+            raise GrocError(f"groc paper {table.name} has no {key} {' or '.join(wrong)} to run: {choices}.")
+    cells = [cell for cell in ours if all(not names or cell.keys[key] in names for key, names in only.items())]
     if not cells:
-        for key, names in only.items():
-            known = list(dict.fromkeys(cell.keys[key] for cell in table.cells if cell.job and key in cell.keys))
-            if names and not set(names) & set(known):
-                choices = f"choose from {', '.join(known)}" if known else f"leave out --{key}"
-                raise GrocError(f"groc paper {table.name} has no {key} {' or '.join(names)} to run: {choices}.")
         raise GrocError(f"groc paper {table.name} has no cell with such a --dataset and --model: leave one out.")
     run_missing(table, cells, results, corpora, runs, seeds, settings)
 
@@ -145,7 +144,7 @@ def _list(results: Results, as_json: bool) -> None:
         [
             str(row["table"]),
             str(row["title"]),
-            f"{'not in it' if row['paper'] == 'Not' else row['paper']}{', figure' if row['figure'] else ''}",
+            f"{row['paper'] or 'not in it'}{', figure' if row['figure'] else ''}",
             f"{row['run']} of {row['cells']}",
         ]
         for row in tables

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 
+from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.paper.published import BANDS, RANGES
-from groc.proposals import Range, parse_space
+from groc.proposals import Range, Space, idle, parse_space
 from groc.recipe import load_recipe
 from groc.report import table, to_json
 from groc.search import Search, Trial
@@ -37,7 +38,9 @@ def show_search(
     if paper_ranges:
         given = [assignment.partition("=")[0] for assignment in assignments]
         lists = published(config.output.kind, len(Corpus(corpus).vocabulary()))
-        space = {**parse_space([one for one in lists if one.partition("=")[0] not in given])[1], **space}
+        papers = parse_space([one for one in lists if one.partition("=")[0] not in given])[1]
+        space = {**with_own_values(config, papers), **space}
+        space = {key: values for key, values in space.items() if key in given or key not in idle(config, space)}
     if method is None:
         method = "tpe" if any(isinstance(values, Range) for values in space.values()) else "grid"
     search = Search(config, space, Path(out), trials, method, prunes, seed)
@@ -75,6 +78,16 @@ def published(kind: str, words: int) -> list[str]:
     """The lists that the paper searched for a kind of model with so many words."""
     bands = (",".join(str(words * part // 10) for part in list(accumulate(band))[:-1]) for band in BANDS)
     return [*RANGES[kind], *([f"output.cutoffs={':'.join(bands)}"] if kind == "adaptive" else [])]
+
+
+def with_own_values(config: Config, space: Space) -> Space:
+    """Lists with the recipe's value added where it is missing, so that the recipe itself can be among the trials."""
+    settings, added = config.flat(), dict(space)
+    for key, values in space.items():
+        if isinstance(values, list) and all(config.replace({key: value}) != config for value in values):
+            own = settings[key]
+            added[key] = [*values, ",".join(map(str, own)) if isinstance(own, tuple) else str(own)]
+    return added
 
 
 def _table(search: Search) -> str:

@@ -1,33 +1,31 @@
-"""Training and evaluating what a table lacks: one run after another, each resumed where it stopped."""
+"""Training, evaluating and comparing what a table lacks: one run after another, each resumed where it stopped."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from groc import checkpoint
 from groc.adaptation.dynamic import Dynamic
 from groc.building import build_lexicon
+from groc.commands.against import evaluate_against
 from groc.commands.evaluate import PROTOCOL
 from groc.commands.evaluate import evaluate as evaluate_run
-from groc.commands.train import run as train
-from groc.compute import Group, choose, device_name
+from groc.compute import choose, device_name
 from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.files import check_folder, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
+from groc.paper.place import Place, recorded, run_name, train_once
 from groc.paper.runs import Job, Results, Run, identity
 from groc.paper.table import Cell, Table
 from groc.progress import Progress
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise, to_json
-from groc.results import RESULT, add_evaluation, circumstances
+from groc.results import PAIRED, RESULT, add_evaluation, circumstances
 from groc.scoring import score
 
 
@@ -52,36 +50,65 @@ def run_missing(
             file=sys.stderr,
         )
     known = {f"{recipe}/{variant}" for recipe in recipe_names() for variant in variant_names(recipe)}
-    jobs = [(cell, cell.job) for cell in cells if cell.job]
-    for name in sorted({f"{job.recipe}/{job.variant}" for _, job in jobs} - known):
+    jobs = [(cell.job, cell.extras) for cell in cells if cell.job]
+    if table.name == "frequency":  # its rows are of the rivals alone, and each is compared with GroC
+        jobs += [(Job(dataset, "groc"), ()) for dataset in dict.fromkeys(job.dataset for job, _ in jobs)]
+    for name in sorted({f"{job.recipe}/{job.variant}" for job, _ in jobs} - known):
         print(f"There is no recipe with a variant {name}: left out.", file=sys.stderr)
+    jobs = [(job, extras) for job, extras in jobs if f"{job.recipe}/{job.variant}" in known]
+    place = Place(results, corpora, runs)
     for seed in range(1, seeds + 1):  # every cell once before any cell twice
-        for cell, job in jobs:
-            if f"{job.recipe}/{job.variant}" in known:
-                _fill(cell, job, seed, results, corpora, runs, settings)
+        for job, extras in jobs:
+            _fill(job, _config(job, seed, corpora, settings), extras, place)
+        if table.name == "frequency":
+            for rival in (job for job, _ in jobs if job.variant != "groc"):
+                groc = Job(rival.dataset, "groc")
+                _pair(
+                    groc, _config(groc, seed, corpora, settings), rival, _config(rival, seed, corpora, settings), place
+                )
 
 
-def _fill(cell: Cell, job: Job, seed: int, results: Path, corpora: Path, runs: Path, settings: Sequence[str]) -> None:
-    corpus = corpora / job.dataset
+def _config(job: Job, seed: int, corpora: Path, settings: Sequence[str]) -> Config:
     config = load_recipe(job.recipe, job.variant, settings)
-    config = config.replace({**dict(job.changes), "training.seed": seed, "corpus": str(corpus)})
-    name = f"{config.name.replace('/', '-')}-{identity(config.flat())}-seed{seed}"
-    folder, record = runs / name, results / f"{name}.json"
-    known = _find(Results(results, quiet=True), job, config)
-    if known is None and (folder / RESULT).is_file():
-        pass  # trained, but not recorded yet
-    elif known is None:
-        torch.compiler.reset()  # else PyTorch stops compiling after some models
-        train(config, folder, resume=(folder / checkpoint.STATE).is_file(), group=Group())
-    elif known.test(cell.extras):
+    return config.replace({**dict(job.changes), "training.seed": seed, "corpus": str(corpora / job.dataset)})
+
+
+def _fill(job: Job, config: Config, extras: tuple[str, ...], place: Place) -> None:
+    name = run_name(config)
+    folder = place.runs / name
+    known = _find(Results(place.results, quiet=True), job, config)
+    if known is None:
+        train_once(config, folder)  # or it is trained, but not recorded yet
+    elif known.test(extras):
         return
     elif not (folder / checkpoint.WEIGHTS).is_file():
-        print(f"{name} is recorded without {', '.join(('test', *cell.extras))}, and {folder} is gone.", file=sys.stderr)
+        print(f"{name} is recorded without {', '.join(('test', *extras))}, and {folder} is gone.", file=sys.stderr)
         return
-    for helped in {(), cell.extras}:
-        if Run(json.loads((folder / RESULT).read_text(encoding="utf-8"))).test(helped) is None:
-            evaluate(folder, corpus, helped)
-    write_text(record, (folder / RESULT).read_text(encoding="utf-8"))
+    for helped in {(), extras}:
+        if recorded(folder).test(helped) is None:
+            evaluate(folder, Path(config.corpus), helped)
+    place.publish(folder)
+
+
+def _pair(job: Job, config: Config, rival: Job, rival_config: Config, place: Place) -> None:
+    """Compare a run with a rival's word by word, unless that is recorded."""
+    results = Results(place.results, quiet=True)
+    run, other = _find(results, job, config), _find(results, rival, rival_config)
+    if run is None or run.path is None or other is None or run.against(other):
+        return  # a run that does not count would show nothing
+    folder, other_folder = place.runs / run_name(config), place.runs / run_name(rival_config)
+    for one, where in ((run, folder), (other, other_folder)):
+        is_there = (where / checkpoint.WEIGHTS).is_file() and (where / RESULT).is_file()
+        if not is_there or recorded(where).dev != one.dev:  # such a pair would not count as one of the recorded runs
+            what = f"{folder.name} is recorded without a comparison with {other_folder.name}"
+            print(f"{what}, and the weights of the recorded run are not in {where}.", file=sys.stderr)
+            return
+    if not recorded(folder).against(other):  # else it was stopped just before it was published
+        names = str(folder), str(other_folder), config.corpus
+        evaluate_against(*names, None, config.compute.device, record=True, as_json=False)
+    pairs = {**run.record.get(PAIRED, {}), **recorded(folder).record[PAIRED]}
+    # The published record may have evaluations that the folder's lacks: they stay.
+    write_text(run.path, to_json({**run.record, PAIRED: pairs}, indent=1) + "\n")
 
 
 def _find(results: Results, job: Job, config: Config) -> Run | None:

@@ -94,7 +94,7 @@ class Run:
 
     def against(self, other: Run) -> dict[str, Any] | None:
         """The comparison with another run, word by word on that text: with this very run, not one of its name."""
-        name = paired_name(f"{self.dataset}/test", other.record["name"])
+        name = paired_name(f"{self.dataset}/test", other.record["name"], other.seed)
         figures: dict[str, Any] | None = self.record.get(PAIRED, {}).get(name)
         is_other = figures and [figures[key] for key in TRAINING] == [other.seed, other.dev]
         return figures if is_other else None
@@ -133,32 +133,38 @@ def identity(settings: Mapping[str, Any]) -> str:
     """The same for two runs that differ in seed and machine alone. Settings at their defaults do not count, so that new
     ones change no name, nor do those that this kind of model makes no use of."""
     usual = {**Config().flat(), "forms.lexicon": None}
-    without = (*NOT_SETTINGS, *unused(settings))
+    left_out = unused(settings)
     lexicon = Path(settings["forms.lexicon"]).name
     settings = {**settings, "forms.lexicon": "wordnet" if lexicon in PACKED else lexicon}
-    kept = {key: v for key, v in settings.items() if not key.startswith(without) and v != usual.get(key)}
+    kept = {
+        key: value
+        for key, value in settings.items()
+        if key not in left_out and not key.startswith(NOT_SETTINGS) and value != usual.get(key)
+    }
     return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()[:8]
 
 
-def unused(settings: Mapping[str, Any]) -> Iterator[str]:
-    """How settings begin that a model makes no use of."""
-    kind = settings["output.kind"]
+def unused(settings: Mapping[str, Any]) -> set[str]:
+    """The settings that a model makes no use of."""
+    kind, sections, names = settings["output.kind"], [], []
     if kind not in USES_CHARACTERS:
-        yield "surface."
+        sections.append("surface.")
     elif settings["surface.kind"] == "cnn":
-        yield from (f"surface.{name}" for name in ("buckets", "rank", "shortest_", "longest_", "hashes", "familiar"))
+        names += [f"surface.{name}" for name in ("buckets", "rank", "shortest_ngram", "longest_ngram", "hashes")]
+        names.append("surface.familiar")
     else:
-        yield from ("surface.characters", "surface.filters", "surface.highway", "surface.longest")
+        names += [f"surface.{name}" for name in ("characters", "filters", "highway", "longest")]
     if kind not in USES_LEXICON:
-        yield "forms."
+        sections.append("forms.")
     if kind not in USES_NETWORK:
-        yield from ("output.depth", "output.activation")
+        names += ["output.depth", "output.activation"]
     if kind != "groc":
-        yield "output.bias"
+        names += ["output.bias", "output.bias_dropout"]
     if kind != "convolutional":
-        yield "output.correction"
+        names.append("output.correction")
     if kind != "adaptive":
-        yield from ("output.cutoffs", "output.factor")
+        names += ["output.cutoffs", "output.factor"]
+    return {key for key in settings if key in names or key.startswith(tuple(sections))}
 
 
 def best(runs: Iterable[Run]) -> list[Run]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from groc.paper import published as printed
 from groc.paper.open_tables import OPEN_TABLES
-from groc.paper.runs import Job, Results, Run
+from groc.paper.runs import VARIED, Job, Results, Run, identity
 from groc.paper.table import Cell, Row, Table, figures_of, measured, origin, runs_of
 from groc.report import BINS
 
@@ -87,6 +87,27 @@ def _ablation_cells() -> list[Cell]:
                     Cell(keys, {"dev": dev, "test": test}, Job(dataset, variant, (("forms.without", left_out),)))
                 )
     return cells
+
+
+def _ablated(results: Results, cell: Cell) -> Row:
+    """What was measured, and `course`: the same for rows that differ in nothing but what the table takes away."""
+    runs = runs_of(results, cell)
+    alike = {**VARIED, "output.depth": 0, "output.activation": ""}
+    course = identity({**runs[0].settings, **alike}) if runs else None
+    return {**measured(results, cell), "course": course}
+
+
+def _said_of_courses(rows: Sequence[Row]) -> str:
+    """Which rows cannot be compared with the others."""
+    told = []
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        mine = [row for row in rows if row["dataset"] == dataset and row["course"]]
+        others = [row for row in mine if row["course"] != mine[0]["course"]]
+        if others:
+            names = (f"{row['output network']}, {row['without'] or 'nothing'}" for row in others)
+            told.append(f"On {dataset} these have other settings besides than the first, and are no ablations of it "
+                        f"(output network, without): {'; '.join(names)}.")  # fmt: skip
+    return " ".join(told)
 
 
 def _coverage_cells() -> list[Cell]:
@@ -285,7 +306,8 @@ _ALL = (
     ),
     Table(
         "ablations", "GroC with and without its output network, relations and definitions (perplexity)", "Table 3",
-        ("dataset", "output network", "without"), ("dev", "test"), tuple(_ablation_cells()), measured,
+        ("dataset", "output network", "without"), ("dev", "test"), tuple(_ablation_cells()), _ablated,
+        remark=_said_of_courses,
     ),
     Table(
         "coverage", "GroC on penn with a part of WordNet (test perplexity)", "Table 4", ("model", "coverage"),

@@ -499,12 +499,6 @@ def test_results_that_cannot_be_written_are_known_before_training(
     assert f"{tmp_path / 'file'} is no folder" in capsys.readouterr().err
 
 
-def test_a_broken_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "torn.json").write_text("{")
-    assert main(["paper", "main", "--results", str(tmp_path)]) == 1
-    assert "torn.json" in capsys.readouterr().err
-
-
 def change(record: Row, key: str, value: Any) -> None:
     """Set what lies at a dotted key, or take it out (...)."""
     *parts, last = key.split(".")
@@ -653,6 +647,8 @@ NEW_SHARES = {"test": "wikitext-2", "of_tokens": 0.1, "of_words": 0.2, "with_ent
             "corpus",
             {"kind": "data", "name": "data/cross-domain", "figures": {"texts": TEXT_SIZES, "unseen": [NEW_SHARES]}},
         ),
+        ("main", "run", {"name": "penn/groc", "figures": {"valid_perplexity": 60.0}}),
+        ("main", "run", {"name": "penn/groc", "config": {"corpus": "penn"}}),
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied"}]}}}),
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied", "step": 1.0}]}}, "device": "GPU"}),
         ("speed", "bench", {"sizes": {"penn": 1}, "device": "GPU", "date": "2026-01-01"}),
@@ -668,6 +664,17 @@ def test_other_damaged_records_are_named_and_not_counted(
     said = capsys.readouterr().err.splitlines()[0]
     assert f"{path} is the record of a {kind} but lacks " in said
     assert rows_of(table, tmp_path) == before
+
+
+def test_a_file_that_is_no_json_is_named_and_stops_no_table(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorder("penn/tied", 90.0, 88.0).with_name("cut.json")
+    before = rows_of("main", tmp_path)
+    path.write_text('{"name": "penn/gr')
+    assert main(["paper", "main", "--results", str(path.parent)]) == 0
+    assert f"{path} is no readable JSON: it is not counted" in capsys.readouterr().err
+    assert rows_of("main", tmp_path) == before
 
 
 def test_nothing_is_run_beside_a_damaged_record(

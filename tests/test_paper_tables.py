@@ -213,5 +213,15 @@ def test_an_ablation_with_other_settings_besides_is_named(tmp_path: Path, rotate
     table = TABLES["ablations"]
     rows = rows_of("ablations", tmp_path, dataset="penn")
     assert len({row["course"] for row in rows if row["runs"]}) == (2 if rotated else 1)
-    told = "On penn these have other settings besides than the first, and are no ablations of it"
+    told = "On penn these have other settings besides than the first, and are not to be compared with it"
     assert (f"{told} (output network, without): yes, both." in table.markdown(rows)) == rotated
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_model_trained_otherwise_is_named_in_the_table_of_coverage(tmp_path: Path, rotated: bool) -> None:
+    add_test(record(tmp_path, "penn/groc"), 70.0)
+    add_test(record(tmp_path, "penn/groc", forms__coverage=0.2), 72.0)
+    dropout = {"forms__relations_dropout": 0.5, "forms__definition_dropout": 0.5}
+    add_test(record(tmp_path, "penn/groc-robust", training__rotate_streams=rotated, **dropout), 71.0)
+    told = "compared with it (model): groc with forms dropout, at inference."
+    assert (told in TABLES["coverage"].markdown(rows_of("coverage", tmp_path))) == rotated

@@ -53,11 +53,11 @@ def damage(record: Row, kind: str) -> str:
 
 def kind_of(record: Row) -> str:
     """What was recorded; empty for all that tables make no use of, such as demos and runs that were given up."""
-    figures, config, sizes = (record.get(key) for key in ("figures", "config", "sizes"))
-    if isinstance(figures, dict) and "valid_perplexity" in figures and isinstance(config, dict):
-        return "run"
     if record.get("kind") in ("data", "search"):
         return "corpus" if record["kind"] == "data" else "search"
+    figures, sizes = record.get("figures"), record.get("sizes")
+    if "valid_perplexity" in figures if isinstance(figures, dict) else "config" in record:
+        return "run"
     return "bench" if isinstance(sizes, dict) and sizes else ""
 
 

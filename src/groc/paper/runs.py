@@ -15,7 +15,6 @@ from typing import Any
 
 from groc.building import USES_CHARACTERS, USES_LEXICON, USES_NETWORK
 from groc.config import Config, flatten, of_this_version
-from groc.errors import GrocError
 from groc.paper.checking import damage, is_read, kind_of
 from groc.paper.published import MAIN, MODELS
 from groc.results import PAIRED, TRAINING, extras, paired_name
@@ -189,7 +188,11 @@ class Results:
         self.damaged: list[str] = []
         """Of each record that lacks what tables read of it, its path and what that is. It counts nowhere."""
         for path in sorted(folder.rglob("*.json")):
-            record = _read(path)
+            try:
+                record = _read(path)
+            except (OSError, ValueError):
+                self.damaged.append(f"{path} is no readable JSON")
+                continue
             kind = kind_of(record)
             if kind and (lacks := damage(record, kind)):
                 self.damaged.append(f"{path} is the record of a {kind} but lacks {lacks}")
@@ -249,11 +252,8 @@ class Results:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return record if isinstance(record, dict) else {}
-    except (OSError, ValueError):
-        raise GrocError(f"{path} is not a record (no readable JSON): mend it or take it away.") from None
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return record if isinstance(record, dict) else {}
 
 
 def _largest(run: Run) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from groc.paper import published as printed
@@ -89,24 +90,31 @@ def _ablation_cells() -> list[Cell]:
     return cells
 
 
+NETWORK = ("output.depth", "output.activation")
+FORMS_DROPOUT = ("forms.relations_dropout", "forms.definition_dropout")
+
+
+def _course(runs: Sequence[Run], *apart: str) -> str | None:
+    """The same for rows whose runs differ in nothing but what tables vary and some settings besides."""
+    alike = {**VARIED, **dict.fromkeys(apart)}
+    return identity({**runs[0].settings, **alike}) if runs else None
+
+
 def _ablated(results: Results, cell: Cell) -> Row:
     """What was measured, and `course`: the same for rows that differ in nothing but what the table takes away."""
-    runs = runs_of(results, cell)
-    alike = {**VARIED, "output.depth": 0, "output.activation": ""}
-    course = identity({**runs[0].settings, **alike}) if runs else None
-    return {**measured(results, cell), "course": course}
+    return {**measured(results, cell), "course": _course(runs_of(results, cell), *NETWORK)}
 
 
-def _said_of_courses(rows: Sequence[Row]) -> str:
-    """Which rows cannot be compared with the others."""
+def _said_of_courses(rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Which rows cannot be compared with the others; they are told by the columns named."""
     told = []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         mine = [row for row in rows if row["dataset"] == dataset and row["course"]]
         others = [row for row in mine if row["course"] != mine[0]["course"]]
         if others:
-            names = (f"{row['output network']}, {row['without'] or 'nothing'}" for row in others)
-            told.append(f"On {dataset} these have other settings besides than the first, and are no ablations of it "
-                        f"(output network, without): {'; '.join(names)}.")  # fmt: skip
+            listed = dict.fromkeys(", ".join(row[name] or "nothing" for name in names) for row in others)
+            told.append(f"On {dataset} these have other settings besides than the first, and are not to be compared "
+                        f"with it ({', '.join(names)}): {'; '.join(listed)}.")  # fmt: skip
     return " ".join(told)
 
 
@@ -129,7 +137,8 @@ def _coverage(results: Results, cell: Cell) -> Row:
     rows = [runs_of(results, other) for other in _COVERAGE if other.keys["model"] == cell.keys["model"]]
     common = set.intersection(*({run.seed for run in runs} for runs in rows if runs)) if any(rows) else set()
     runs = runs_of(results, cell)
-    return figures_of([run for run in runs if run.seed in common] or runs, cell)
+    row = figures_of([run for run in runs if run.seed in common] or runs, cell)
+    return {**row, "course": _course(runs, *FORMS_DROPOUT)}
 
 
 def _speed(results: Results, cell: Cell) -> Row:
@@ -307,13 +316,14 @@ _ALL = (
     Table(
         "ablations", "GroC with and without its output network, relations and definitions (perplexity)", "Table 3",
         ("dataset", "output network", "without"), ("dev", "test"), tuple(_ablation_cells()), _ablated,
-        remark=_said_of_courses,
+        remark=partial(_said_of_courses, names=("output network", "without")),
     ),
     Table(
         "coverage", "GroC on penn with a part of WordNet (test perplexity)", "Table 4", ("model", "coverage"),
         ("test",), _COVERAGE, _coverage,
         note="Coverage is the share of WordNet's entries that is left. The rows of a model are of the same seeds: "
         "those that all of its rows with runs have, if there are such. With surface forms alone the paper has 73.1.",
+        remark=partial(_said_of_courses, names=("model",)),
     ),
     Table(
         "speed", "Seconds an epoch, their ratio to tied, and what sparse updates cost (test perplexity)", "Table 10",

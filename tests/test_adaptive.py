@@ -49,6 +49,23 @@ def test_every_word_has_the_vector_of_its_band(words: int, dim: int, cutoffs: li
     assert [table.weight.shape[1] for table in tables] == [max(dim // factor**band, 1) for band in range(len(tables))]
 
 
+@given(
+    words=st.integers(1, 30),
+    cutoffs=st.lists(st.integers(1, 40), max_size=3, unique=True).map(sorted),
+    some=st.lists(st.integers(0, 29), min_size=1, max_size=9),
+)
+def test_some_words_have_the_vectors_and_gradients_they_have_among_all(
+    words: int, cutoffs: list[int], some: list[int]
+) -> None:
+    embedding = AdaptiveInput(words, 8, cutoffs, 2, 0.05, SharedDropout(0.0))
+    rows = torch.tensor([word % words for word in some])
+    alone, among = embedding(PreparedForms(len(rows), rows=rows)), embedding(PreparedForms(words))[rows]
+    torch.testing.assert_close(alone, among)
+    ways = torch.randn(len(rows), 8, generator=torch.Generator().manual_seed(1))
+    gradients = [torch.autograd.grad((v * ways).sum(), [*embedding.parameters()]) for v in (alone, among)]
+    torch.testing.assert_close(*gradients)
+
+
 def test_the_first_band_has_the_most_frequent_words_and_probabilities_sum_to_one() -> None:
     counts = {f"w{i}": 1 + (7 * i) % 23 for i in range(23)} | {END: 40}
     vocabulary = Vocabulary.from_counts(counts)

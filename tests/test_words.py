@@ -167,6 +167,28 @@ class TestOnlyWhatIsNew:
         model.load_state_dict(other)
         assert not torch.equal(model.embeddings.rows(torch.arange(3)), before)
 
+    def test_strings_of_training_that_come_with_weights_are_noticed(
+        self, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        """What n-grams a model knows is noted beside its weights, and decides what words are made of."""
+        other, familiar = Vocabulary([END, "zebra", "quagga", "the"], [9, 1, 1, 1]), {"surface.familiar": True}
+        trained, model = (tiny_model("groc", "ngrams", words, glossary, familiar) for words in (vocabulary, other))
+        model.embeddings  # noqa: B018
+        model.load_state_dict(trained.state_dict())
+        trained.set_vocabulary(other)
+        rows = torch.arange(len(other))
+        assert torch.equal(model.embeddings.rows(rows), trained.embeddings.rows(rows))
+
+    def test_parts_in_another_mode_than_the_whole(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"output.dropout": 0.5})
+        plain = model.eval().embeddings.rows(torch.arange(5))
+        model.input.train()
+        with torch.no_grad():
+            next(model.parameters()).mul_(1)
+        assert torch.equal(model.embeddings.rows(torch.arange(5)), plain)
+        assert model.input.dropout.training
+        assert not model.prefix.training
+
     def test_other_weights_do_not_come_to_lie_where_the_last_ones_lay(self) -> None:
         stamp = Stamp.of([torch.zeros(1000)])
         assert all(stamp != Stamp.of([torch.zeros(1000)]) for _ in range(20))
@@ -182,6 +204,7 @@ class TestOnlyWhatIsNew:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
         before = model.embeddings.rows(torch.arange(5))
         twin = copying.deepcopy(model)
+        assert twin._kept is None  # else it would hold all weights of the model
         with torch.no_grad():
             twin.input.combination.weight.mul_(2)
         assert_same_vectors(twin)
@@ -420,7 +443,7 @@ class TestPacked:
             loaded = groc.load(packed[0], lexicon=Empty())
             loaded.add_words(["zebra"])
         prefixes, _ = loaded.read(loaded.embeddings, torch.tensor([[0], [1]]), loaded.prefix.start(1))
-        prefixes.dropped.sum().backward()
+        loaded.log_prob(loaded.embeddings, prefixes.dropped.flatten(0, 1), torch.tensor([1, 2])).sum().backward()
         assert all(parameter.grad is not None for parameter in loaded.prefix.parameters())
 
     def test_loading_under_autocast(self, packed: tuple[Path, LanguageModel]) -> None:

@@ -177,10 +177,12 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
         return drawn.encode(sample) if drawn and sample else trainer.encode()
 
     def encoder() -> None:
+        model.input.zero_grad()  # as a step does, which makes gradients anew
+        model.output.zero_grad()
         embeddings = encode()
         sum(part.sum() for part in (embeddings.input, embeddings.output, embeddings.bias)).backward()  # type: ignore[union-attr]
 
-    fixed = encode().mapped(Tensor.detach)
+    fixed = (drawn.place(encode()) if drawn else encode()).mapped(Tensor.detach)
     inputs = window[:-1] if sample is None else sample.places(window[:-1])
     targets = (window[1:] if sample is None else sample.places(window[1:])).flatten()
     read = fixed.rows(inputs).requires_grad_()
@@ -266,11 +268,16 @@ def rewind(trainer: Trainer) -> None:
 
 def timed(work: Callable[[], object], policy: Policy) -> float:
     """Milliseconds that some work takes."""
+    _wait_for(policy.device)
     start = time.perf_counter()
     work()
-    if policy.device.type == "cuda":
-        torch.cuda.synchronize()
+    _wait_for(policy.device)
     return 1000 * (time.perf_counter() - start)
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def peak_memory(work: Callable[[], object], policy: Policy) -> float:

@@ -179,9 +179,26 @@ def load(
         lexicon, warning = _lexicon_of_training(config, None if packed else document.get("lexicon"))
     if stored is not None and lexicon is not None:
         lexicon = Stored(stored, lexicon)
-    random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
     with torch.inference_mode(False):  # weights that can be trained, whoever loads them
-        model = build(config, vocabulary, lexicon, calibrate=False)
+        model = _with_weights(folder, config, vocabulary, lexicon, weights, vectors)
+        try:
+            model.to(device)
+        except (RuntimeError, AssertionError):
+            raise GrocError(f"The device {device!r} is not there: use 'cpu', or a GPU that this machine has.") from None
+    return Checkpoint(model.eval(), config, document["facts"], warning)
+
+
+def _with_weights(
+    folder: Path,
+    config: Config,
+    vocabulary: Vocabulary,
+    lexicon: Lexicon | None,
+    weights: dict[str, Tensor],
+    vectors: dict[str, Tensor] | None,
+) -> LanguageModel:
+    """The model with its weights, and, if it is packed, with the vectors of its words."""
+    random_state = torch.get_rng_state()  # loading must not disturb anybody's random numbers
+    model = build(config, vocabulary, lexicon, calibrate=False)
     torch.set_rng_state(random_state)
     try:
         model.load_state_dict(weights)
@@ -193,11 +210,7 @@ def load(
         raise GrocError(
             f"The weights in {folder} do not fit its config.json: the folder mixes files of different models."
         ) from None
-    try:
-        model.to(device)
-    except (RuntimeError, AssertionError):
-        raise GrocError(f"The device {device!r} is not there: use 'cpu', or a GPU that this machine has.") from None
-    return Checkpoint(model.eval(), config, document["facts"], warning)
+    return model
 
 
 def _lexicon_of_training(config: Config, fingerprint: str | None) -> tuple[Lexicon, str]:

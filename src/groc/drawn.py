@@ -34,9 +34,11 @@ class DrawnWords:
 
     def draw(self, window: Tensor) -> Tensor:
         """Draw and encode the words of a step. Returns the window in their numbers."""
+        for parameter in self.encoders:
+            parameter.grad = None
         sample = self.sampler.draw(window)
         self.encoded = self.encode(sample)
-        self._place(self.encoded)
+        self.place(self.encoded)
         return sample.places(window)
 
     def encode(self, sample: Sample) -> Embeddings:
@@ -44,7 +46,8 @@ class DrawnWords:
         with self.policy.autocast():
             return sample.weighted(self.model.embed_forms(self.model.forms.take(sample.ids)).mapped(Tensor.float))
 
-    def _place(self, encoded: Embeddings) -> None:
+    def place(self, encoded: Embeddings) -> Embeddings:
+        """Put vectors where a recorded step finds them."""
         words = len(encoded)
         if self.placed is None:
             rows = self.most if self.policy.graphs else words
@@ -55,6 +58,7 @@ class DrawnWords:
             for name, part in vars(self.placed).items():
                 part[:words] = getattr(encoded, name)
             self.placed.bias[words:] = float("-inf")  # there is no such word
+        return self.placed
 
     def forget(self) -> None:
         """Begin with no gradients, in the places where they are."""
@@ -67,8 +71,6 @@ class DrawnWords:
         """Bring what was learned of the vectors to the weights that made them."""
         assert self.encoded is not None
         assert self.placed is not None
-        for parameter in self.encoders:
-            parameter.grad = None
         words = len(self.encoded)
         made = {name: part for name, part in vars(self.encoded).items() if part.requires_grad}
         torch.autograd.backward(list(made.values()), [getattr(self.placed, name).grad[:words] for name in made])

@@ -45,9 +45,6 @@ class Stamp:
         marks = tuple((weight.data_ptr(), weight._version) for weight in weights)
         return cls(marks, tuple(weight.detach() for weight in weights))
 
-    def __deepcopy__(self, memo: object) -> Stamp:
-        return self  # the weights of a copied model are others, whose vectors are composed anew
-
 
 @dataclass(frozen=True)
 class KeptVectors:
@@ -67,6 +64,9 @@ class KeptVectors:
         _watch_fused_optimisers()
         nothing = table.select(torch.arange(0, device=table.bias.device))
         return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary, told)
+
+    def __deepcopy__(self, memo: object) -> None:
+        """The weights of a copied model are others, whose vectors are composed anew."""
 
     def mapped(self, function: Callable[[Tensor], Tensor], stamp: Stamp) -> KeptVectors:
         """The same on another device or in another precision."""

@@ -164,8 +164,8 @@ class LanguageModel(nn.Module):
         if self._surface[0] is not None:
             forms = self.compiler.compile(self.trained)
             self._surface[0].remember(forms)
-            if self.vocabulary is self.trained:
-                self._forms = self.prepare_forms(self.trained.words, forms)
+            same = self.vocabulary is self.trained
+            self._forms = self.prepare_forms(self.trained.words, forms) if same else None
 
     def log_shares(self, words: Sequence[str]) -> Tensor | None:
         """The logarithm of each word's share of the training text, if the model's biases know of it. A word that it did
@@ -267,6 +267,15 @@ class LanguageModel(nn.Module):
     def _stamp(self) -> Stamp:
         return Stamp.of(list(self.state_dict(keep_vars=True).values()))
 
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As every module does. Forms are made anew if other strings of training come with the weights."""
+        surface = self._surface[0]
+        before = [buffer.clone() for buffer in surface.buffers()] if surface is not None else []
+        keys = super().load_state_dict(state_dict, strict, assign)
+        if surface is not None and not all(map(torch.equal, before, surface.buffers())):
+            self._forms = None
+        return keys
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
         """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""
         valid = self._kept is not None and self._kept.stamp == self._stamp()
@@ -277,7 +286,7 @@ class LanguageModel(nn.Module):
 
     def read(self, embeddings: WordVectors, ids: Tensor, state: State) -> tuple[Prefixes, State]:
         """Read words. Shape: [T, B] -> [T, B, d], and the state behind them."""
-        rows = self.prefix.word_dropout(embeddings.rows(ids), ids, len(self.vocabulary))
+        rows = self.prefix.word_dropout(embeddings.rows(ids), ids, len(embeddings))
         result: tuple[Prefixes, State] = self.prefix(rows, state)
         return result
 
@@ -359,11 +368,10 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Without dropout for a while."""
-    was_training = model.training
-    if was_training:
-        model.eval()
+    were_training = [module for module in model.modules() if module.training]
+    model.eval()
     try:
         yield
     finally:
-        if was_training:
-            model.train()
+        for module in were_training:
+            module.training = True

@@ -14,6 +14,8 @@ from torch import Tensor
 class WordVectors(Protocol):
     """Everything the model needs of a word list."""
 
+    def __len__(self) -> int: ...
+
     def rows(self, ids: Tensor) -> Tensor:
         """Input embeddings of words. Shape: [...] -> [..., d]"""
         ...
@@ -66,6 +68,9 @@ class Assembled:
     added: Embeddings
     order: Tensor | None = None
     """For each word its row, rows of `added` counted behind those of `base`. None: all rows as they stand."""
+
+    def __len__(self) -> int:
+        return len(self.base) + len(self.added) if self.order is None else len(self.order)
 
     def rows(self, ids: Tensor) -> Tensor:
         return self._pick(self.base.input, self.added.input, ids)

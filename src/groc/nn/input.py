@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groc.nn.aligned import linear
@@ -163,12 +164,30 @@ class AdaptiveInput(nn.Module):
         self.dropout = dropout
 
     def forward(self, forms: PreparedForms) -> Tensor:
-        bands = [projection(table.weight) for table, projection in zip(self.tables, self.projections, strict=True)]
-        rows = torch.cat(bands)
-        if forms.rows is not None:
-            rows = torch.cat([rows, rows.mean(0, keepdim=True)])[forms.rows]
-        out: Tensor = self.dropout(rows)
+        words = sum(len(table.weight) for table, _ in self._bands())
+        if forms.rows is not None and forms.unscored is None and len(forms.rows) < words:
+            vectors = self._some(forms.rows)
+        else:
+            vectors = torch.cat([projection(table.weight) for table, projection in self._bands()])
+            if forms.rows is not None:
+                vectors = torch.cat([vectors, vectors.mean(0, keepdim=True)])[forms.rows]
+        out: Tensor = self.dropout(vectors)
         return out
+
+    def _some(self, rows: Tensor) -> Tensor:
+        """The vectors of a few words, each projected as if it were in any band, so that all shapes are known."""
+        vectors, start = rows.new_zeros(()), 0
+        for table, projection in self._bands():
+            own = F.embedding((rows - start).clamp(0, len(table.weight) - 1), table.weight)
+            vectors = torch.where((rows >= start)[:, None], projection(own), vectors)
+            start += len(table.weight)
+        return vectors
+
+    def _bands(self) -> Iterator[tuple[WordTable, nn.Linear]]:
+        for table, projection in zip(self.tables, self.projections, strict=True):
+            assert isinstance(table, WordTable)
+            assert isinstance(projection, nn.Linear)
+            yield table, projection
 
     def grow(self, words: int) -> None:
         rarest = self.tables[-1]

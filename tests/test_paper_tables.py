@@ -110,7 +110,8 @@ def test_models_of_others_have_the_keys_of_ours_and_say_where_they_stand(tmp_pat
 
 
 def test_settings_of_published_size_and_of_best_recipes_are_shown(tmp_path: Path) -> None:
-    record(tmp_path, "penn/tied", prefix__word_dropout=0.15, prefix__weight_dropout=0.45, training__average=0.0)
+    plain = {"training__average": 0.0, "training__rotate_streams": False}
+    record(tmp_path, "penn/tied", prefix__word_dropout=0.15, prefix__weight_dropout=0.45, **plain)
     changes = {"rate": 0.002, "final_rate": 0.3, "average": 0.9998, "encoder_rate": 0.2}
     changes |= {"schedule": "cosine", "rotate_streams": True, "random_unroll": True, "batch": 40, "unroll": 35}
     record(tmp_path, "penn-best/groc", **{f"training__{name}": value for name, value in changes.items()})
@@ -205,23 +206,23 @@ def test_labels_of_four_curves_stand_apart(tmp_path: Path) -> None:
         assert boxes[-1].x1 < figure.bbox.width
 
 
-@pytest.mark.parametrize("rotated", [False, True])
-def test_an_ablation_with_other_settings_besides_is_named(tmp_path: Path, rotated: bool) -> None:
+@pytest.mark.parametrize("otherwise", [False, True])
+def test_an_ablation_with_other_settings_besides_is_named(tmp_path: Path, otherwise: bool) -> None:
     for variant in ("groc", "groc-without-relations", "groc-no-out"):
         add_test(record(tmp_path, f"penn/{variant}"), 70.0)
-    add_test(record(tmp_path, "penn/groc-without-both", training__rotate_streams=rotated), 75.0)
+    add_test(record(tmp_path, "penn/groc-without-both", training__random_unroll=otherwise), 75.0)
     table = TABLES["ablations"]
     rows = rows_of("ablations", tmp_path, dataset="penn")
-    assert len({row["course"] for row in rows if row["runs"]}) == (2 if rotated else 1)
+    assert len({row["course"] for row in rows if row["runs"]}) == (2 if otherwise else 1)
     told = "On penn these have other settings besides than the first, and are not to be compared with it"
-    assert (f"{told} (output network, without): yes, both." in table.markdown(rows)) == rotated
+    assert (f"{told} (output network, without): yes, both." in table.markdown(rows)) == otherwise
 
 
-@pytest.mark.parametrize("rotated", [False, True])
-def test_a_model_trained_otherwise_is_named_in_the_table_of_coverage(tmp_path: Path, rotated: bool) -> None:
+@pytest.mark.parametrize("otherwise", [False, True])
+def test_a_model_trained_otherwise_is_named_in_the_table_of_coverage(tmp_path: Path, otherwise: bool) -> None:
     add_test(record(tmp_path, "penn/groc"), 70.0)
     add_test(record(tmp_path, "penn/groc", forms__coverage=0.2), 72.0)
     dropout = {"forms__relations_dropout": 0.5, "forms__definition_dropout": 0.5}
-    add_test(record(tmp_path, "penn/groc-robust", training__rotate_streams=rotated, **dropout), 71.0)
+    add_test(record(tmp_path, "penn/groc-robust", training__random_unroll=otherwise, **dropout), 71.0)
     told = "compared with it (model): groc with forms dropout, at inference."
-    assert (told in TABLES["coverage"].markdown(rows_of("coverage", tmp_path))) == rotated
+    assert (told in TABLES["coverage"].markdown(rows_of("coverage", tmp_path))) == otherwise

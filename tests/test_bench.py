@@ -88,14 +88,18 @@ def test_the_peak_of_memory_is_what_is_held_at_once_and_not_for_good() -> None:
 def test_every_model_can_be_timed() -> None:
     models = [*benchmark.MODELS, *benchmark.OTHERS]
     small = ["model.dim=8", "prefix.hidden=8", "surface.filters=4,4", "output.cutoffs=20,40"]
-    timings = time_models(Size("penn", 60, 100), models, 1, "cpu", small)
+    told: list[int] = []
+    timings = time_models(Size("penn", 60, 100), models, 1, "cpu", small, told.append)
+    assert told == sorted(told)
+    left = benchmark.work_of(len(models), 1, "cpu") - told[-1]
+    assert left == benchmark.WARM_UP["cpu"] + 1  # what never encodes has no encoder to time
     assert [timing.model for timing in timings] == models
     assert all(timing.step > 0 for timing in timings)
     assert [timing.model for timing in timings if not timing.encoder] == ["groc, frozen"]
 
 
 @pytest.mark.usefixtures("small")
-def test_what_has_no_step_with_a_sample_is_left_out_there(tmp_path: Path) -> None:
+def test_what_has_no_step_with_a_sample_is_left_out_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = tmp_path / "bench.json"
     models = ["--model", "groc, frozen", "--model", "groc, n-grams, naive"]
     where = ["--device", "cpu", "--out", str(record)]
@@ -103,6 +107,7 @@ def test_what_has_no_step_with_a_sample_is_left_out_there(tmp_path: Path) -> Non
     sizes = json.loads(record.read_text())["sizes"]
     timed = {name: [one["model"] for one in size["models"]] for name, size in sizes.items()}
     assert timed == {"whole": ["tied", "groc, frozen", "groc, n-grams, naive"], "sampled": ["tied"]}
+    assert "not timed with groc, frozen and groc, n-grams, naive." in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("small")

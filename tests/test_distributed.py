@@ -66,6 +66,33 @@ def test_two_processes_give_the_loss_of_one_with_the_same_total_batch(arguments:
     assert json.loads(line)["run"] == str(tmp_path / "two"), "one process speaks for all"
 
 
+@pytest.mark.parametrize("numbers", [(1, 2), (2, 1)])
+def test_a_run_goes_on_with_another_number_of_processes(
+    numbers: tuple[int, int], corpus_folder: Path, tmp_path: Path
+) -> None:
+    """Without dropout as if there had been one all the time; and it is said that draws differ."""
+    settings = as_pairs({**tiny_settings("tied"), **NO_DROPOUT})
+
+    def train(name: str, processes: int, *more: str) -> str:
+        launcher = [sys.executable, "-m"]
+        if processes > 1:
+            launcher += ["torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m"]
+        arguments = ["train", "tiny", *settings, "--corpus", str(corpus_folder), "--out", str(tmp_path / name), *more]
+        done = subprocess.run([*launcher, "groc", *arguments], capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    said = ""
+    for name, processes in (("one", (1, 1)), ("other", numbers)):
+        train(name, processes[0], "training.epochs=1")
+        said = train(name, processes[1], "training.epochs=2", "--resume")
+    assert f"made by {numbers[0]} process" in said
+    assert f"goes on with {numbers[1]} process" in said
+    losses = [[row["valid_loss"] for row in curve(tmp_path / name)] for name in ("one", "other")]
+    assert len(losses[0]) == 2
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
 def test_one_mask_for_all_words_in_all_processes(corpus_folder: Path, glossary_file: Path, tmp_path: Path) -> None:
     """Dropout of whole dimensions must not differ between the words that different processes encode."""
     settings = {**tiny_settings("groc"), "forms.lexicon": str(glossary_file), "output.dropout": 0.5}

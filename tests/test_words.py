@@ -291,6 +291,16 @@ class TestMeanings:
 
 class TestBadWords:
     @pytest.mark.parametrize("method", ["add_words", "remove_words"])
+    @pytest.mark.parametrize("words", [["cat", 1], [b"cat"], 5, None])
+    def test_what_is_no_list_of_words(
+        self, method: str, words: Any, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        with pytest.raises(GrocError, match=r"is no (word: words are texts|list of words)\."):
+            getattr(model, method)(words)
+        assert model.vocabulary == vocabulary
+
+    @pytest.mark.parametrize("method", ["add_words", "remove_words"])
     def test_one_string_is_not_a_list(self, method: str, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
         with pytest.raises(GrocError, match=r"\['dog'\]"):

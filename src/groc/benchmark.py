@@ -89,6 +89,8 @@ with an output embedding that stays as it is (the steps between the full ones of
 as one would first write it."""
 WHOLE = ("groc, frozen", "groc, characters, naive", "groc, n-grams, naive")
 """Models that have no step with a sample of the words."""
+PARTS = ("encoder", "prefix", "softmax", "optimiser")
+"""Of a step."""
 PUBLISHED = ("training.batch=20", "training.unroll=35", "prefix.weight_dropout=0", "prefix.word_dropout=0")
 """The step of the paper, whatever a recipe has since been found to learn best with."""
 
@@ -121,8 +123,8 @@ def time_models(
     settings: list[str],
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Timing]:
-    """Time the models in turns, so that a busy moment of the machine hits all of them. `progress` is told how many
-    steps were made, those of the warm-up included."""
+    """Time the models in turns, so that a busy moment of the machine hits all of them. `progress` is told how much is
+    done, of `work_of` them."""
     torch.compiler.reset()
     with ExitStack() as stack:
         # PyTorch compiles the same function a few times and then no more: here it is one of every model.
@@ -133,7 +135,13 @@ def time_models(
         times: dict[str, list[float]] = {name: [] for name in trainers}
         memory = dict.fromkeys(trainers, 0.0)
         warm_up = WARM_UP[next(iter(trainers.values())).policy.device.type]
-        steps_made = 0
+        done = 0
+
+        def tick(work: int) -> None:
+            nonlocal done
+            done += work
+            progress(done)
+
         for turn in range(warm_up + steps):
             for name, trainer in trainers.items():
                 rewind(trainer)
@@ -145,9 +153,8 @@ def time_models(
                         trainer.optimiser.zero_grad()  # the profiler cannot count what was taken before and is let go
                 else:  # also when it is recorded: it then takes what it took there
                     memory[name] = max(memory[name], peak_memory(trainer.step, trainer.policy))
-                steps_made += 1
-                progress(steps_made)
-        parts = {name: time_parts(trainer, steps) for name, trainer in trainers.items()}
+                tick(len(PARTS))
+        parts = {name: time_parts(trainer, steps, partial(tick, 1)) for name, trainer in trainers.items()}
         medians = {name: statistics.median(values) for name, values in times.items()}
         words = next(iter(trainers.values())).options
         return [
@@ -164,7 +171,12 @@ def time_models(
         ]
 
 
-def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
+def work_of(models: int, steps: int, device: str) -> int:
+    """How much work it is to time models: a step is as much as all of its parts together."""
+    return 2 * len(PARTS) * models * (WARM_UP[device] + steps)
+
+
+def time_parts(trainer: Trainer, steps: int, tick: Callable[[], None]) -> dict[str, float]:
     """Encoder, prefix network, softmax and optimiser on their own, forwards and backwards.
 
     They are run as the step is, recorded where it is. What never encodes has nothing for the encoder."""
@@ -202,14 +214,18 @@ def time_parts(trainer: Trainer, steps: int) -> dict[str, float]:
             losses = model.prefix.softmax.loss(prefixes, table, targets)
         losses.mean().backward()  # type: ignore[no-untyped-call]
 
-    parts = {"encoder": encoder, "prefix": prefix, "softmax": chances, "optimiser": trainer.update}
+    parts = dict(zip(PARTS, (encoder, prefix, chances, trainer.update), strict=True))
     if not options.full_updates:
         del parts["encoder"]
     medians = {"encoder": 0.0}
     for name, part in parts.items():
         recorded = drawn is None or name in ("prefix", "softmax")
         launch, warm_up = partial(trainer.launch, name, part) if recorded else part, WARM_UP[policy.device.type]
-        medians[name] = statistics.median([timed(launch, policy) for _ in range(warm_up + steps)][warm_up:])
+        times = []
+        for _ in range(warm_up + steps):
+            times.append(timed(launch, policy))
+            tick()
+        medians[name] = statistics.median(times[warm_up:])
     return medians
 
 

@@ -97,8 +97,6 @@ class LanguageModel(nn.Module):
         Only these words are composed; nothing is trained. A word that is there already takes its new meaning from a
         glossary. Terms of several words become one (see `Glossary.as_words`).
         """
-        if isinstance(words, str):
-            raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
         if isinstance(words, Mapping):
             raise GrocError("Words with definitions are a Glossary: write Glossary({word: (definition, [related])}).")
         if isinstance(words, Glossary):
@@ -112,14 +110,19 @@ class LanguageModel(nn.Module):
 
     def remove_words(self, words: Iterable[str]) -> None:
         """Take words off the list, and forget what was taught of them."""
-        if isinstance(words, str):
-            raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
         words = self._as_read(words)
         vocabulary = self.vocabulary.without(words)
         self._teach(self.taught.without(words))
         self._change(vocabulary)
 
     def _as_read(self, words: Iterable[str]) -> list[str]:
+        if isinstance(words, str):
+            raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
+        if not isinstance(words, Iterable):
+            raise GrocError(f"{words!r} is no list of words.")
+        words = list(words)
+        if wrong := [word for word in words if not isinstance(word, str)]:
+            raise GrocError(f"{wrong[0]!r} is no word: words are texts.")
         return [self.taught.spelt(word.lower() if self.compiler.lower else word) for word in words]
 
     def copy(self) -> LanguageModel:

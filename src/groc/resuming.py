@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +92,7 @@ def restore(trainer: Trainer) -> None:
         _restore_tensors(trainer, tensors)
     except (KeyError, RuntimeError, TypeError, ValueError):
         raise GrocError(
-            f"The state in {folder} does not fit this model or this number of processes: "
-            "resume with the settings the run was started with."
+            f"The state in {folder} does not fit this model: resume with the settings the run was started with."
         ) from None
 
 
@@ -112,9 +112,21 @@ def _restore_tensors(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
     if frozen := _below(tensors, "frozen"):
         trainer.frozen = Embeddings(**{name: tensor.to(device) for name, tensor in frozen.items()})
     trainer.draws.set_state(tensors["random.draws"])
-    torch.set_rng_state(tensors[f"random.cpu.{rank}"])
-    if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
-        torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)
+    before, now = len(_below(tensors, "random.cpu")), trainer.group.size
+    if before == now:
+        torch.set_rng_state(tensors[f"random.cpu.{rank}"])
+        if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
+            torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)
+    elif trainer.group.leads:
+        print(
+            f"The run was made by {_processes(before)} so far and goes on with {_processes(now)}: dropout and samples "
+            f"are drawn otherwise than if it had not been stopped.",
+            file=sys.stderr,
+        )
+
+
+def _processes(number: int) -> str:
+    return f"{number} process{'es' * (number > 1)}"
 
 
 def _random_states(trainer: Trainer) -> dict[str, Tensor]:

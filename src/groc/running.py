@@ -17,6 +17,7 @@ from groc.compute import Group, Policy
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
+from groc.files import check_folder as check_writable
 from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import summarise
@@ -37,6 +38,7 @@ def check_folder(config: Config, folder: Path, resume: bool) -> None:
         raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
     if resume:
         _check_same(config, folder)
+    check_writable(folder)
 
 
 @contextmanager

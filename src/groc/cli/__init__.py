@@ -304,7 +304,10 @@ def _bench(parser: argparse.ArgumentParser) -> None:
         )
 
     parser.add_argument(
-        "--size", action="append", default=[], help="penn, wikitext2, 100k, 1m, ... (default: all, on a CPU penn)"
+        "--size",
+        action="append",
+        default=[],
+        help="penn, wikitext2, 100k, 1m, ... (default: all, on a CPU penn); a wrong name is answered with all",
     )
     parser.add_argument(
         "--model",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from groc.benchmark import MODELS, OTHERS, SIZES, WARM_UP, WHOLE, Timing, time_models, to_record
+from groc.benchmark import MODELS, OTHERS, SIZES, WHOLE, Timing, time_models, to_record, work_of
 from groc.compute import choose, device_name, told_by_torchrun
 from groc.errors import GrocError
 from groc.files import check_file, write_text
@@ -52,8 +53,11 @@ def bench(
     if out is not None:
         check_file(Path(out))
     for name in sizes or list(SIZES)[: None if policy.device.type == "cuda" else 1]:  # larger ones take long on a CPU
-        possible = [model for model in chosen if not (SIZES[name].sample and model in WHOLE)]
-        progress = Progress(f"timing {name}", len(possible) * (WARM_UP[policy.device.type] + steps))
+        without = [model for model in chosen if SIZES[name].sample and model in WHOLE]
+        if without:
+            print(f"{name} draws words, so it is not timed with {' and '.join(without)}.", file=sys.stderr)
+        possible = [model for model in chosen if model not in without]
+        progress = Progress(f"timing {name}", work_of(len(possible), steps, policy.device.type))
         timings = time_models(SIZES[name], possible, steps, device, list(settings), progress)
         progress.close()
         record["sizes"][name] = to_record(SIZES[name], timings)

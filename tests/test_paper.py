@@ -648,7 +648,7 @@ NEW_SHARES = {"test": "wikitext-2", "of_tokens": 0.1, "of_words": 0.2, "with_ent
             {"kind": "data", "name": "data/cross-domain", "figures": {"texts": TEXT_SIZES, "unseen": [NEW_SHARES]}},
         ),
         ("main", "run", {"name": "penn/groc", "figures": {"valid_perplexity": 60.0}}),
-        ("main", "run", {"name": "penn/groc", "config": {"corpus": "penn"}}),
+        ("main", "run", {"name": "penn/groc", "date": "2026-11-16", "config": {"corpus": "penn"}}),
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied"}]}}}),
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied", "step": 1.0}]}}, "device": "GPU"}),
         ("speed", "bench", {"sizes": {"penn": 1}, "device": "GPU", "date": "2026-01-01"}),

@@ -56,7 +56,7 @@ def kind_of(record: Row) -> str:
     if record.get("kind") in ("data", "search"):
         return "corpus" if record["kind"] == "data" else "search"
     figures, sizes = record.get("figures"), record.get("sizes")
-    if "valid_perplexity" in figures if isinstance(figures, dict) else "config" in record:
+    if "valid_perplexity" in figures if isinstance(figures, dict) else {"date", "config"} <= record.keys():
         return "run"
     return "bench" if isinstance(sizes, dict) and sizes else ""
 

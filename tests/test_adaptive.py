@@ -50,7 +50,7 @@ def test_every_word_has_the_vector_of_its_band(words: int, dim: int, cutoffs: li
 
 
 @given(
-    words=st.integers(1, 30),
+    words=st.integers(10, 30),
     cutoffs=st.lists(st.integers(1, 40), max_size=3, unique=True).map(sorted),
     some=st.lists(st.integers(0, 29), min_size=1, max_size=9),
 )

@@ -85,6 +85,15 @@ def test_the_peak_of_memory_is_what_is_held_at_once_and_not_for_good() -> None:
     assert peak_memory(work, choose(Compute(device="cpu"))) == pytest.approx(6.0, abs=0.01)
 
 
+@pytest.mark.parametrize("size", benchmark.SIZES.values(), ids=list(benchmark.SIZES))
+def test_the_step_is_the_published_one_whatever_the_recipe_has(size: Size, tmp_path: Path) -> None:
+    small = Size(size.recipe, 60, 100, 20 if size.sample else 0)
+    with made_trainer(small, "groc, n-grams", "cpu", ["model.dim=8", "prefix.hidden=8"], tmp_path) as trainer:
+        assert trainer.averaged is None
+        assert (trainer.options.batch, trainer.options.unroll) == (20, 35)
+        assert trainer.model.prefix.word_dropout.rate == 0
+
+
 def test_every_model_can_be_timed() -> None:
     models = [*benchmark.MODELS, *benchmark.OTHERS]
     small = ["model.dim=8", "prefix.hidden=8", "surface.filters=4,4", "output.cutoffs=20,40"]

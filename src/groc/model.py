@@ -271,13 +271,9 @@ class LanguageModel(nn.Module):
         return Stamp.of(list(self.state_dict(keep_vars=True).values()))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As every module does. Forms are made anew if other strings of training come with the weights."""
-        surface = self._surface[0]
-        before = [buffer.clone() for buffer in surface.buffers()] if surface is not None else []
-        keys = super().load_state_dict(state_dict, strict, assign)
-        if surface is not None and not all(map(torch.equal, before, surface.buffers())):
-            self._forms = None
-        return keys
+        """As every module does. Forms are made anew, since what strings training had comes with the weights."""
+        self._forms = None
+        return super().load_state_dict(state_dict, strict, assign)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
         """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from groc.training import Trainer
 
 
+FURTHER = 1_000_003
+"""Between the seeds of one step and the next, where random numbers cannot go on: more than there are processes."""
+
+
 @dataclass
 class Position:
     """Where training stands: everything but tensors."""
@@ -117,7 +121,9 @@ def _restore_tensors(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
         torch.set_rng_state(tensors[f"random.cpu.{rank}"])
         if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
             torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)
-    elif trainer.group.leads:
+        return
+    torch.manual_seed((trainer.options.seed + rank + FURTHER * trainer.position.step) % 2**63)  # not those of the start
+    if trainer.group.leads:
         print(
             f"The run was made by {_processes(before)} so far and goes on with {_processes(now)}: dropout and samples "
             f"are drawn otherwise than if it had not been stopped.",

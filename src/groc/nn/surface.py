@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -30,10 +30,6 @@ class Surface(Protocol):
 
     def remember(self, forms: WordForms) -> None:
         """Note which strings training has, if that makes a difference to others later."""
-        ...
-
-    def buffers(self) -> Iterator[Tensor]:
-        """What it has noted, and keeps with its weights."""
         ...
 
     def calibrate(self, features: Any, scale: float) -> None:

@@ -162,8 +162,10 @@ def test_two_hundred_fast_steps_stay_with_those_of_the_naive_twin(
     torch.testing.assert_close(quick, naive, rtol=0, atol=apart)
 
 
-def test_a_resumed_run_ends_as_one_that_was_never_stopped(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811
-    config = tiny_config("groc", changes={"compute.device": "cuda", "compute.compile": "no"})
+@pytest.mark.parametrize("sample", [0, 8])
+def test_a_resumed_run_ends_as_one_that_was_never_stopped(workshop: Workshop, tmp_path: Path, sample: int) -> None:  # noqa: F811
+    changes = {"compute.device": "cuda", "compute.compile": "no", "training.sample": sample}
+    config = tiny_config("groc", changes=changes)
     whole = workshop.run(tmp_path / "whole", config)
     stopped = workshop.run(tmp_path / "stopped", config, stops=[2, 9])
     for one, other in zip(whole.model.parameters(), stopped.model.parameters(), strict=True):

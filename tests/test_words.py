@@ -174,6 +174,9 @@ class TestOnlyWhatIsNew:
         other, familiar = Vocabulary([END, "zebra", "quagga", "the"], [9, 1, 1, 1]), {"surface.familiar": True}
         trained, model = (tiny_model("groc", "ngrams", words, glossary, familiar) for words in (vocabulary, other))
         model.embeddings  # noqa: B018
+        forms = model.forms
+        model.load_state_dict(model.state_dict())
+        assert model.forms is forms  # there is nothing new to make
         model.load_state_dict(trained.state_dict())
         trained.set_vocabulary(other)
         rows = torch.arange(len(other))

@@ -271,9 +271,20 @@ class LanguageModel(nn.Module):
         return Stamp.of(list(self.state_dict(keep_vars=True).values()))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As every module does. Forms are made anew, since what strings training had comes with the weights."""
-        self._forms = None
-        return super().load_state_dict(state_dict, strict, assign)
+        """As every module does. What strings training had comes with the weights: if that changes, forms are made anew
+        (and else kept, since a million of them take a while)."""
+        before = [buffer.clone() for buffer in self._noted()]
+        try:
+            return super().load_state_dict(state_dict, strict, assign)
+        finally:
+            pairs = zip(before, self._noted(), strict=True)
+            if not all(one.device == other.device and torch.equal(one, other) for one, other in pairs):
+                self._forms = None
+
+    def _noted(self) -> list[Tensor]:
+        """What the surface encoder keeps beside its weights."""
+        surface: Any = self._surface[0]
+        return [] if surface is None else list(surface.buffers())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
         """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""

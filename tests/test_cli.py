@@ -674,6 +674,15 @@ class TestBadOutput:
         (tmp_path / "file").write_text("text")
         fails(run, tiny_train(tmp_path / "file" / below), "file", watched=[tmp_path])
 
+    def test_a_locked_run_is_not_trained_on(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = tmp_path / "run"
+        assert run(*tiny_train(folder, training__epochs=1))[0] == 0
+        monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)  # root may write everywhere
+        arguments = tiny_train(folder, "--resume", training__epochs=2)
+        fails(run, arguments, "is no folder that can be written to", watched=[folder])
+
     def test_a_cache_that_cannot_be_written_is_done_without(
         self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -332,7 +332,7 @@ def test_a_grid_of_an_older_version_goes_on_with_what_was_not_tried(untested: Pa
 def test_one_process_at_a_time_searches_in_a_folder(
     untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("fcntl")
+    pytest.importorskip("fcntl", reason="Windows has no such locks")
     train, refused = groc.search.train, []
 
     def with_another_search(*arguments: Any, **more: Any) -> dict[str, Any]:
@@ -361,7 +361,7 @@ def test_a_system_without_locks_searches_all_the_same(
 
 
 def test_the_lock_goes_with_its_process(untested: Path, tmp_path: Path) -> None:
-    pytest.importorskip("fcntl")
+    pytest.importorskip("fcntl", reason="Windows has no such locks")
     (tmp_path / "out").mkdir()
     lock = tmp_path / "out" / LOCK
     code = f"import fcntl; lock = open({str(lock)!r}, 'ab'); fcntl.flock(lock, fcntl.LOCK_EX); print('locked'); input()"

@@ -52,6 +52,11 @@ class Policy:
         return ", ".join([name, number, *(way for way, taken in ways.items() if taken)])
 
 
+def seed_apart(seed: int, number: int) -> int:
+    """A seed for something that is counted, an epoch or a step: far from those of its neighbours and of small seeds."""
+    return (seed + 1_000_003 * number) % 2**63
+
+
 def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
 

@@ -379,7 +379,8 @@ def _segments(forms: WordForms | None, name: str) -> Segments | None:
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Without dropout for a while."""
     were_training = [module for module in model.modules() if module.training]
-    model.eval()
+    if were_training:
+        model.eval()
     try:
         yield
     finally:

@@ -12,15 +12,12 @@ import torch
 from torch import Tensor
 
 from groc import checkpoint
+from groc.compute import seed_apart
 from groc.errors import GrocError
 from groc.nn.embeddings import Embeddings
 
 if TYPE_CHECKING:
     from groc.training import Trainer
-
-
-FURTHER = 1_000_003
-"""Between the seeds of one step and the next, where random numbers cannot go on: more than there are processes."""
 
 
 @dataclass
@@ -122,7 +119,7 @@ def _restore_tensors(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
         if device.type == "cuda" and f"random.cuda.{rank}" in tensors:
             torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"], device)
         return
-    torch.manual_seed((trainer.options.seed + rank + FURTHER * trainer.position.step) % 2**63)  # not those of the start
+    torch.manual_seed(seed_apart(trainer.options.seed + rank, trainer.position.step))  # not those of the start
     if trainer.group.leads:
         print(
             f"The run was made by {_processes(before)} so far and goes on with {_processes(now)}: dropout and samples "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from groc.compute import Group
+from groc.compute import Group, seed_apart
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 
@@ -25,7 +25,7 @@ class SharedEncoder:
         # then the same for the first word of each part, for the second, and so on.)
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed((self.seed * 1_000_003 + step) % 2**63)
+            torch.manual_seed(seed_apart(step, self.seed))
             part = embed()
         rows = torch.cat([part.input, part.output, part.bias[:, None]], -1)
         rows = self.group.gather_rows(rows, self.words)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from groc import checkpoint, resuming
-from groc.compute import Group, Policy
+from groc.compute import Group, Policy, seed_apart
 from groc.config import Config
 from groc.corpus import Ids, Text
 from groc.drawn import DrawnWords
@@ -261,7 +261,7 @@ class Trainer:
 
     def _offsets(self) -> Tensor:
         """Where this process's streams begin in this epoch: by its number alone, so that a resumed epoch finds them."""
-        draws = torch.Generator().manual_seed((self.options.seed + 1_000_003 * (self.position.epoch + 1)) % 2**63)
+        draws = torch.Generator().manual_seed(seed_apart(self.options.seed, self.position.epoch + 1))
         offsets = torch.randint(len(self.cut) - 1, (self.options.batch,), generator=draws)
         share = self.cut.shape[1]
         return offsets[self.group.rank * share :][:share].to(self.policy.device)

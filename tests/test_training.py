@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 
-from groc import checkpoint
+from groc import checkpoint, resuming
 from groc.building import build
 from groc.compute import Group, choose
 from groc.config import Config, Training
@@ -31,6 +31,7 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.naive import embed_naively
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
+from groc.resuming import SHARE_OF_TIME, Saves
 from groc.streams import cut_streams, rotated
 from groc.training import Interrupted, Trainer
 from groc.vocabulary import Vocabulary
@@ -197,6 +198,31 @@ class TestResuming:
             workshop.trainer(folder, config, resume=True).run()
             assert_same_end(folder, expected)
 
+    def test_killed_epochs_after_the_last_save(
+        self, uninterrupted: tuple[Config, Path, int], workshop: Workshop, tmp_path: Path
+    ) -> None:
+        """Epochs may be shorter than saves are apart: all since the last one are done again, best weights and all."""
+        config, expected, steps = uninterrupted
+        trainer = workshop.trainer(tmp_path, config)
+        trainer.save_state()
+        trainer.saves.are_due = lambda at_least_every: False  # type: ignore[method-assign]
+
+        class Killed(Exception):
+            pass
+
+        def stepping() -> None:
+            if trainer.position.step == steps - 1:
+                raise Killed
+            Trainer.step(trainer)
+
+        trainer.step = stepping  # type: ignore[method-assign]
+        with pytest.raises(Killed):
+            trainer.run()
+        assert len(metrics(tmp_path)) == len(metrics(expected)) - 1
+        assert not (tmp_path / checkpoint.WEIGHTS).exists()
+        workshop.trainer(tmp_path, config, resume=True).run()
+        assert_same_end(tmp_path, expected)
+
     def test_what_a_killed_run_wrote_after_its_last_save_is_forgotten(self, workshop: Workshop, tmp_path: Path) -> None:
         """Killed between the metrics of an epoch and the state: the epoch is done again and stands there once."""
         config = tiny_config("tied")
@@ -240,6 +266,35 @@ class TestResuming:
         with pytest.raises(Interrupted):
             trainer.run()
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+class TestSaves:
+    @given(
+        epochs=st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=30),
+        took=st.floats(1e-3, 10),
+        often=st.sampled_from([0.0, 60.0, math.inf]),
+    )
+    def test_they_take_a_twentieth_of_the_time_unless_more_are_asked_for(
+        self, epochs: list[float], took: float, often: float
+    ) -> None:
+        now, saved, lost = 0.0, 0, 0.0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(resuming.time, "monotonic", lambda: now)
+            saves = Saves()
+            with saves.timed():
+                now += took
+            for epoch in epochs:
+                assert lost <= min(often, took / SHARE_OF_TIME) + 1e-6  # what a kill in this epoch would cost besides
+                now += epoch
+                lost += epoch
+                if saves.are_due(often):
+                    with saves.timed():
+                        now += took
+                    saved, lost = saved + 1, 0.0
+        if often == 0:
+            assert saved == len(epochs)
+        elif often == math.inf:
+            assert saved * took <= SHARE_OF_TIME * sum(epochs) + 1e-6
 
 
 class TestBadStates:

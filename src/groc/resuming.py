@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,32 @@ from groc.nn.embeddings import Embeddings
 
 if TYPE_CHECKING:
     from groc.training import Trainer
+
+
+SHARE_OF_TIME = 0.05
+"""What saves at the ends of epochs may take. An epoch on a GPU may be shorter than the writing of its state."""
+
+
+class Saves:
+    """When the state was last saved, how long that took, and so when to save it again."""
+
+    def __init__(self) -> None:
+        self._ended, self._took = time.monotonic(), 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self._ended = time.monotonic()
+        self._took = self._ended - started
+
+    @property
+    def seconds_ago(self) -> float:
+        return time.monotonic() - self._ended
+
+    def are_due(self, at_least_every: float) -> bool:
+        """Whether it is time at the end of an epoch: in seconds, at least so often."""
+        return self.seconds_ago >= min(at_least_every, self._took / SHARE_OF_TIME)
 
 
 @dataclass
@@ -43,7 +72,8 @@ class Position:
 
 
 def save(trainer: Trainer) -> None:
-    """Replace the state in the run folder, in one step. Every process takes part, the first one writes."""
+    """Replace the state in the run folder, in one step, behind the best weights so far. Every process takes part, the
+    first one writes."""
     group, position = trainer.group, trainer.position
     position.schedule = trainer.schedule.state()
     position.average_steps = trainer.averaged.steps if trainer.averaged else 0
@@ -63,6 +93,8 @@ def save(trainer: Trainer) -> None:
         everyones = group.gather(source.to(trainer.policy.device))
         tensors |= {f"random.{name}.{rank}": state for rank, state in enumerate(everyones)}
     if group.leads:
+        if trainer.unsaved_best is not None:
+            checkpoint.save_weights(trainer.folder, trainer.unsaved_best)
         metadata = {"format": str(checkpoint.FORMAT), "position": json.dumps(asdict(position))}
         checkpoint.write_tensors(trainer.folder / checkpoint.STATE, tensors, metadata)
     group.wait()

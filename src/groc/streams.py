@@ -32,6 +32,14 @@ def cut_streams(ids: Ids, end: int, batch: int, group: Group) -> Tensor:
     return streams[:, group.rank * share : (group.rank + 1) * share].contiguous()
 
 
+def random_offsets(streams: Tensor, seed: int, group: Group) -> Tensor:
+    """Where each of this process's streams begins: every process draws for all of them."""
+    share = streams.shape[1]
+    draws = torch.Generator().manual_seed(seed)
+    offsets = torch.randint(len(streams) - 1, (share * group.size,), generator=draws)
+    return offsets[group.rank * share :][:share].to(streams.device)
+
+
 def rotated(streams: Tensor, offsets: Tensor) -> Tensor:
     """Each stream begun so many words later and read round to there: other words meet in a step.
 

@@ -33,10 +33,10 @@ from groc.nn.sampling import check_sample
 from groc.optimisation import AveragedWeights, make_optimiser, make_schedule, set_rate
 from groc.progress import Progress
 from groc.report import perplexity, to_json
-from groc.resuming import Position
+from groc.resuming import Position, Saves
 from groc.scoring import Scores, score
 from groc.sharing import SharedEncoder
-from groc.streams import cut_streams, rotated
+from groc.streams import cut_streams, random_offsets, rotated
 
 
 class Interrupted(KeyboardInterrupt):
@@ -107,6 +107,9 @@ class Trainer:
         self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
         self.kept_step: int | None = None
         """The step of the state in the run folder, where there is one."""
+        self.unsaved_best: dict[str, Tensor] | None = None
+        """The weights of the best epoch, where the run folder does not have them yet."""
+        self.saves = Saves()
         self.quiet = quiet or not group.leads
         self.stop = False
 
@@ -126,11 +129,11 @@ class Trainer:
 
     def _epoch(self) -> None:
         if self.options.rotate_streams:
-            self.streams = rotated(self.cut, self._offsets())
+            seed = seed_apart(self.options.seed, self.position.epoch + 1)  # so that a resumed epoch finds the same
+            self.streams = rotated(self.cut, random_offsets(self.cut, seed, self.group))
         position, length = self.position, len(self.streams) - 1
         progress = Progress(f"epoch {position.epoch + 1}/{self.options.epochs}", length, shown=not self.quiet)
         started, words_before = time.monotonic(), position.words
-        saved = started
 
         def details() -> str:
             loss = self._mean_losses().mean().item()
@@ -147,10 +150,9 @@ class Trainer:
         while position.at < length:
             self.step()
             progress(position.at, details)
-            now = time.monotonic()
-            if self.stop or (self.group.size == 1 and now - saved > 60 * self.options.save_minutes):
+            if self.stop or (self.group.size == 1 and self.saves.seconds_ago > 60 * self.options.save_minutes):
                 pause(interrupted=self.stop)
-                started, words_before, saved = now, position.words, now
+                started, words_before = time.monotonic(), position.words
         position.seconds += time.monotonic() - started
         self._end_epoch(progress)
 
@@ -259,13 +261,6 @@ class Trainer:
         # In fives: a few lengths come again and again, each a step to be recorded.
         return min(max(5, 5 * round(length / 5)), self._longest_unroll)
 
-    def _offsets(self) -> Tensor:
-        """Where this process's streams begin in this epoch: by its number alone, so that a resumed epoch finds them."""
-        draws = torch.Generator().manual_seed(seed_apart(self.options.seed, self.position.epoch + 1))
-        offsets = torch.randint(len(self.cut) - 1, (self.options.batch,), generator=draws)
-        share = self.cut.shape[1]
-        return offsets[self.group.rank * share :][:share].to(self.policy.device)
-
     @property
     def _longest_unroll(self) -> int:
         return self.options.unroll + (20 if self.options.random_unroll else 0)
@@ -325,9 +320,10 @@ class Trainer:
                 tensor.zero_()
         if self.group.leads:
             if gained:
-                self._save_best()
+                self._keep_best()
             self._append_metrics(row)
-        self.save_state()
+        if self._is_done() or self.group.any(self.saves.are_due(60 * self.options.save_minutes)):
+            self.save_state()
         progress.close(
             f"epoch {position.epoch}/{self.options.epochs}  train {row['train_perplexity']:.2f}  "
             f"valid {row['valid_perplexity']:.2f}{' *' if gained else ''}  rate {row['rate']:.2g}  "
@@ -355,10 +351,11 @@ class Trainer:
 
     # --- saving and resuming --------------------------------------------------------------------------------------
 
-    def _save_best(self) -> None:
+    def _keep_best(self) -> None:
+        """Set the weights of the moment aside: they are written with the next state."""
         if self.averaged:
             self.averaged.swap()
-        checkpoint.save_weights(self.folder, self.model.state_dict())
+        self.unsaved_best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         if self.averaged:
             self.averaged.swap()
 
@@ -372,7 +369,9 @@ class Trainer:
         self._mean_losses()
         if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
             raise self._diverged("weights are")
-        resuming.save(self)
+        with self.saves.timed():
+            resuming.save(self)
+        self.unsaved_best = None
         self.kept_step = self.position.step
 
     def restore(self) -> None:

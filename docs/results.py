@@ -31,8 +31,8 @@ OPEN = """## What is open
 - The rows of Penn and WikiText-2 were not tuned equally: more settings were run for GroC than for its rivals. On Penn
   their dropout is the best of three levels (tied), two (bilinear, deep residual, adaptive) or one (lookup,
   convolutional), compared in an older course of training, where more dropout was better than it may be now; on
-  WikiText-2 it is the best of three levels for GroC and tied, and of two for adaptive. Searches with equal budgets are to
-  be run. All shown models still gain at the last epoch.
+  WikiText-2 it is the best of three levels for GroC and tied, and of two for adaptive. Searches with equal budgets are
+  to be run. All shown models still gain at the last epoch.
 - The rows of Penn, and GroC, tied and adaptive on WikiText-2, have streams that begin elsewhere in each epoch, steps
   that stay large and a long average of weights. The other rows of WikiText-2 are to be run so, with more seeds of these
   three, and some ablations of Penn, which are there with an older course of training

@@ -13,7 +13,17 @@ import pytest
 import torch
 
 from groc import benchmark
-from groc.benchmark import FEW_ENDINGS, MANY_ENDINGS, Endings, Size, made_forms, made_trainer, peak_memory, time_models
+from groc.benchmark import (
+    FEW_ENDINGS,
+    MANY_ENDINGS,
+    Endings,
+    Size,
+    held_memory,
+    made_forms,
+    made_trainer,
+    peak_memory,
+    time_models,
+)
 from groc.cli import main
 from groc.compute import choose
 from groc.config import Compute
@@ -69,6 +79,16 @@ def test_every_part_is_timed(sample: int) -> None:
         parts = (timing.step, timing.ratio, timing.encoder, timing.prefix, timing.softmax, timing.optimiser)
         assert all(part > 0 for part in parts)
         assert timing.memory > 0
+        assert timing.held > 0
+
+
+def test_what_is_held_between_steps(tmp_path: Path) -> None:
+    """Of a model without forms: weights, gradients and the two numbers that Adam keeps of each."""
+    with made_trainer(Size("penn", 60, 100, 0), "tied", "cpu", ["model.dim=8", "prefix.hidden=8"], tmp_path) as trainer:
+        numbers = trainer.model.parameter_count()
+        assert held_memory(trainer) == pytest.approx(4e-6 * numbers, rel=0.1)
+        trainer.step()
+        assert held_memory(trainer) == pytest.approx(4 * 4e-6 * numbers, rel=0.1)
 
 
 def test_the_peak_of_memory_is_what_is_held_at_once_and_not_for_good() -> None:

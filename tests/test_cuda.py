@@ -162,6 +162,27 @@ def test_two_hundred_fast_steps_stay_with_those_of_the_naive_twin(
     torch.testing.assert_close(quick, naive, rtol=0, atol=apart)
 
 
+@pytest.mark.parametrize("numbers", ["yes", "all"])
+@pytest.mark.parametrize("surface", ["cnn", "ngrams"])
+def test_fast_steps_with_drawn_words_stay_with_plain_ones(
+    workshop: Workshop,  # noqa: F811
+    tmp_path: Path,
+    surface: str,
+    numbers: str,
+) -> None:
+    """The second half recorded, matrix work in bfloat16 and the kernels for letters; and none of that."""
+    losses = []
+    for fast in (False, True):
+        compute = {"compute.bf16": numbers if fast else "no", "compute.graphs": "yes" if fast else "no"}
+        changes = {**NO_DROPOUT, "training.sample": 8, "training.rate": 5e-3, "compute.device": "cuda", **compute}
+        trainer = workshop.trainer(tmp_path / str(fast), tiny_config("groc", surface, changes))
+        torch.cuda.manual_seed(3)  # the same draws
+        losses.append(losses_of(trainer, 200).view(10, 20).mean(1))
+    plain, quick = losses
+    assert plain[-1] < plain[0] - 0.1, "it learns"
+    torch.testing.assert_close(quick, plain, rtol=0, atol=0.15)
+
+
 @pytest.mark.parametrize("sample", [0, 8])
 def test_a_resumed_run_ends_as_one_that_was_never_stopped(workshop: Workshop, tmp_path: Path, sample: int) -> None:  # noqa: F811
     changes = {"compute.device": "cuda", "compute.compile": "no", "training.sample": sample}

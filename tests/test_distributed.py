@@ -101,8 +101,10 @@ def test_one_mask_for_all_words_in_all_processes(corpus_folder: Path, glossary_f
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
     done = subprocess.run(launcher, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
-    one, two = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    (one, mine, strings), (two, others, _) = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert one == two
+    assert strings <= mine + others <= strings + 1, "each string is encoded once"
+    assert abs(mine - others) <= 1
     dropped = [all(row[i] == 0 for row in one) for i in range(len(one[0]))]
     assert 0 < sum(dropped) < len(dropped)
     assert all(row[i] != 0 for row in one for i in range(len(dropped)) if not dropped[i])
@@ -124,6 +126,8 @@ torch.manual_seed(group.rank)
 ids = corpus.text("train").ids(model.vocabulary)
 trainer = Trainer(model, config, ids, corpus.text("valid"), Path({out!r}), choose(config.compute), group, True)
 model.train()
-Path({out!r}, f"{{group.rank}}.json").write_text(json.dumps(trainer.encode().input.tolist()))
+vectors, strings = trainer.encode().input.tolist(), trainer.shared.forms.strings
+numbers = len(strings.scale), len(model.forms.strings.scale)
+Path({out!r}, f"{{group.rank}}.json").write_text(json.dumps([vectors, *numbers]))
 group.close()
 """

@@ -175,13 +175,15 @@ class TestCorrections:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scoring, "LOGITS", logits)
             found = score(model, ids, unroll=unroll, correction=correct)
+        new = torch.from_numpy(UNION.counts == 0)
+        unroll = min(unroll, max(logits // int(new.sum()), 1))  # at each place a segment has scores of all new words
         assert [len(segment) for segment in shown] == [len(ids[i : i + unroll]) for i in range(0, len(ids), unroll)]
+        assert all(len(segment) == 1 or segment.among_new.scores.numel() <= logits for segment in shown)  # type: ignore[attr-defined]
         assert found.log_prob.tolist() == [-float(1 + i // unroll) for i in range(len(ids))]
         targets, prefixes, log_prob, normaliser, log_seen, is_new = (
             torch.cat([getattr(segment, name) for segment in shown])
             for name in ("targets", "prefixes", "log_prob", "log_normaliser", "log_seen", "is_new")
         )
-        new = torch.from_numpy(UNION.counts == 0)
         log_probs = model.log_probs(model.embeddings, prefixes)
         assert targets.tolist() == ids
         assert is_new.tolist() == new[ids].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as copying
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,25 @@ class TestOnlyWhatIsNew:
         trained.set_vocabulary(other)
         rows = torch.arange(len(other))
         assert torch.equal(model.embeddings.rows(rows), trained.embeddings.rows(rows))
+
+    def test_another_lexicon_is_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        """And what was taught stays taught."""
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.add_words(Glossary({"blorp": ("a small dog", ["dog"])}))
+        before, forms = model.embeddings.output_rows(torch.arange(len(model.vocabulary))), model.forms
+        model.compiler = replace(model.untaught, lexicon=Empty())
+        assert model.forms is not forms
+        after = model.embeddings.output_rows(torch.arange(len(model.vocabulary)))
+        changed = {
+            word for word, same in zip(model.vocabulary, (before == after).all(1).tolist(), strict=True) if not same
+        }
+        assert changed
+        assert "blorp" not in changed
+        assert all(glossary.entry(word) for word in changed)
+        assert_same_vectors(model)
+        model.remove_words(["blorp"])
+        model.add_words(["blorp"])
+        assert not model.in_lexicon("blorp"), "the lexicon of before does not come back"
 
     def test_parts_in_another_mode_than_the_whole(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary, {"output.dropout": 0.5})

@@ -108,9 +108,10 @@ class Timing:
     ratio: float
     """To the first model's step."""
     words_per_second: float
+    held: float
+    """Memory on the device between steps: weights, their gradients, the optimiser's state, forms; in MB."""
     memory: float
-    """The most that a step took on the device, beyond what is held between steps (weights, their gradients, the
-    optimiser's state, forms), in MB."""
+    """The most that a step took beyond that. The peak is the sum of both."""
     encoder: float
     prefix: float
     softmax: float
@@ -166,6 +167,7 @@ def time_models(
                 step=median,
                 ratio=median / medians[models[0]],
                 words_per_second=1000 * words.batch * words.unroll / median,
+                held=held_memory(trainers[name]),
                 memory=memory[name],
                 **parts[name],
             )
@@ -249,7 +251,7 @@ def made_trainer(size: Size, name: str, device: str, settings: list[str], folder
     tokens = config.training.batch * (config.training.unroll * 50 + 2)
     ids = draw.choice(size.words, tokens, p=expected / expected.sum()).astype(np.int32)
     model = build(config, vocabulary, Empty(), calibrate=False).to(policy.device)
-    with model.using(vocabulary, model.prepare_forms(words, forms)):
+    with model.using(vocabulary, model.prepare_forms(words, forms if model.composes else None)):
         trainer = Trainer(
             model, config, ids, Text("made up", (END,), np.zeros(1, np.int32)), folder, policy, group, quiet=True
         )
@@ -299,6 +301,19 @@ def timed(work: Callable[[], object], policy: Policy) -> float:
 def _wait_for(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
+
+
+def held_memory(trainer: Trainer) -> float:
+    """What lies in memory between the steps of a model, in MB."""
+    weights = list(trainer.model.parameters())
+    states = [value for values in trainer.optimiser.state.values() for value in values.values()]
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    tensors = [*weights, *gradients, *states, *trainer.model.buffers()]  # forms are among them
+    if trainer.drawn is not None and trainer.drawn.placed is not None:
+        tensors += [part for leaf in vars(trainer.drawn.placed).values() for part in (leaf, leaf.grad)]
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    sizes: dict[int, int] = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    return sum(sizes.values()) / 1e6
 
 
 def peak_memory(work: Callable[[], object], policy: Policy) -> float:

@@ -70,6 +70,8 @@ def check_file(path: Path) -> None:
 
 def append_line(path: Path, keep: int, line: str) -> int:
     """Cut a file to its first `keep` bytes and add a line. Its new size comes back."""
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with explained(path), open(path, "ab") as handle:
         handle.truncate(min(keep, os.fstat(handle.fileno()).st_size))
         handle.seek(0, os.SEEK_END)

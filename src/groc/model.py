@@ -16,7 +16,7 @@ from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
 from groc.kept import KeptVectors, Stamp
-from groc.lexicon import Chain, Glossary
+from groc.lexicon import Chain, Glossary, Lexicon
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings, WordVectors
 from groc.nn.input import AdaptiveInput, GroundedInput, PreparedForms, WordTable, has_words
@@ -55,13 +55,12 @@ class LanguageModel(nn.Module):
         self.input = input_embedding
         self.prefix = prefix
         self.output = output_embedding
-        self.compiler = compiler
         self.uniform = uniform
         self.vocabulary = vocabulary
         self.trained = vocabulary
         self.taught = Glossary({}, exact=True)
         """The terms that `add_words` was given with what they mean."""
-        self.untaught = compiler
+        self.compiler = compiler
         self._grounded: frozenset[str] = frozenset()
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
@@ -78,6 +77,17 @@ class LanguageModel(nn.Module):
     def trained(self, vocabulary: Vocabulary) -> None:
         self._trained = vocabulary
         self._forms = self._kept = None  # counts go into biases
+
+    @property
+    def compiler(self) -> FormsCompiler:
+        """What says of each word what the model is told of it."""
+        return self._compiler
+
+    @compiler.setter
+    def compiler(self, compiler: FormsCompiler) -> None:
+        self.untaught = compiler
+        self._teach(self.taught)
+        self._forms = self._kept = None
 
     # --- the vocabulary -------------------------------------------------------------------------------------------
 
@@ -200,9 +210,15 @@ class LanguageModel(nn.Module):
         selected = self.compiler.select(word)
         return bool(selected.relations or selected.definition) or word in self._grounded
 
+    def tell_of_new_words(self, lexicon: Lexicon) -> None:
+        """Take another lexicon for words that are added from now on, in place of what was taught too. It must say the
+        same of those that are there: these are not composed anew."""
+        self.untaught = self._compiler = replace(self.untaught, lexicon=lexicon)
+
     def _teach(self, glossary: Glossary) -> None:
         self.taught = glossary
-        self.compiler = replace(self.untaught, lexicon=Chain(glossary, self.untaught.lexicon))
+        lexicon = self.untaught.lexicon
+        self._compiler = replace(self.untaught, lexicon=Chain(glossary, lexicon) if len(glossary) else lexicon)
 
     def _change(self, vocabulary: Vocabulary, redefined: Collection[str] = ()) -> None:
         kept = self._kept

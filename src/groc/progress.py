@@ -22,7 +22,7 @@ class Progress:
         self.every = 0.5 if self.stream.isatty() else 30.0
 
     def __call__(self, done: int, details: Callable[[], str] = lambda: "") -> None:
-        """Report that so much is done. `details` is asked only when something is shown."""
+        """Report that so much is done. `details` is asked now and then; it may raise, also where nothing is shown."""
         now = time.monotonic()
         if self.first_done is None:
             self.first_done = done  # a resumed job does not start at zero

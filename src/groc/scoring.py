@@ -152,6 +152,8 @@ def score(
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))
     bands = word_bands(model)
+    if correction is not None:  # a cache is shown the scores of all new words at each place
+        unroll = min(unroll, max(LOGITS // max(len(bands.new), 1), 1))
     with evaluating(model):
         embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter

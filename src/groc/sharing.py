@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from groc.compute import Group, seed_apart
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
+from groc.nn.input import PreparedForms
+from groc.nn.surface import Surface
 
 
 class SharedEncoder:
@@ -17,7 +20,9 @@ class SharedEncoder:
     def __init__(self, model: LanguageModel, group: Group, seed: int) -> None:
         self.seed = seed
         self.group, self.device, self.words = group, model.device, len(model.vocabulary)
-        self.forms = model.forms.take(group.share(self.words).to(model.device))
+        which = group.share(self.words).to(model.device)
+        forms = model.forms
+        self.forms = forms.take(which) if forms.relations is None else PartOfForms(forms, which, group)
 
     def whole(self, embed: Callable[[], Embeddings], step: int) -> Embeddings:
         """All words' embeddings from those of each process; with gradients."""
@@ -31,3 +36,35 @@ class SharedEncoder:
         rows = self.group.gather_rows(rows, self.words)
         dim = part.input.shape[1]
         return Embeddings(rows[:, :dim], rows[:, dim:-1], rows[:, -1])
+
+
+class PartOfForms(PreparedForms):
+    """The forms of some of the words, whose strings all processes encode together.
+
+    Definitions of the words of one process have most strings of the language in them: if each process encoded what its
+    own words need, most strings would be encoded by every process.
+    """
+
+    which: Tensor
+    """The words of this process."""
+
+    def __init__(self, whole: PreparedForms, which: Tensor, group: Group) -> None:
+        entries = whole.entries_of(which)
+        assert whole.strings is not None
+        assert entries.relations is not None
+        strings = entries.relations.rows
+        super().__init__(
+            len(which),
+            whole.strings.take(group.share(strings).to(which.device)),
+            entries.relations,
+            entries.definition,
+            log_shares=None if whole.log_shares is None else whole.log_shares[which],
+        )
+        self.group, self.all_strings = group, strings
+        self.register_buffer("which", which, persistent=False)
+
+    def encoded(self, surface: Surface) -> Tensor:
+        return self.group.gather_rows(super().encoded(surface).float(), self.all_strings)
+
+    def own(self, strings: Tensor) -> Tensor:
+        return strings[self.which]

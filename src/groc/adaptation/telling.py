@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from groc.errors import GrocError
 from groc.lexicon import Lexicon, Without
@@ -40,5 +39,5 @@ def telling_less(model: LanguageModel, without: Collection[str]) -> LanguageMode
     twin.set_vocabulary(model.trained)
     lexicon = model.compiler.lexicon
     less = Without(lexicon, relations="relations" in without, definitions="definitions" in without)
-    twin.compiler = replace(model.compiler, lexicon=LessOfNewWords(lexicon, less, model.trained))
+    twin.tell_of_new_words(LessOfNewWords(lexicon, less, model.trained))
     return twin

@@ -76,10 +76,10 @@ def _table(name: str, timings: list[Timing]) -> str:
     rows = [
         [
             timing.model, f"{timing.step:.2f}", f"{timing.ratio:.2f}", f"{timing.words_per_second:,.0f}",
-            f"{timing.memory:,.0f}",
+            f"{timing.held:,.0f}", f"{timing.memory:,.0f}",
             *(f"{part:.2f}" for part in (timing.encoder, timing.prefix, timing.softmax, timing.optimiser)),
         ]
         for timing in timings
     ]  # fmt: skip
-    columns = [head, "ms a step", "ratio to tied", "words/s", "MB", "encoder", "prefix", "softmax", "optimiser"]
-    return table(columns, rows)
+    parts = ["encoder", "prefix", "softmax", "optimiser"]
+    return table([head, "ms a step", "ratio to tied", "words/s", "MB held", "MB a step", *parts], rows)

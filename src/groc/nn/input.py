@@ -48,6 +48,15 @@ class PreparedForms(nn.Module):
         self.register_buffer("unscored", unscored, persistent=False)
         self.register_buffer("log_shares", log_shares, persistent=False)
 
+    def encoded(self, surface: Surface) -> Tensor:
+        """The reduced vectors of all strings. Shape: [S, k]"""
+        assert self.strings is not None
+        return surface.reduced(self.strings)
+
+    def own(self, strings: Tensor) -> Tensor:
+        """Of all strings those of the words themselves, which are the first. Shape: [S, k] -> [V, k]"""
+        return strings[: self.words]
+
     def make_ready(self) -> None:
         """Make now what is else made when the first gradient is asked for."""
         if self.strings is not None:
@@ -277,12 +286,12 @@ class GroundedInput(nn.Module):
         self.dropout = dropout
 
     def forward(self, forms: PreparedForms) -> Tensor:
-        assert forms.strings is not None
-        strings = self.surface.reduced(forms.strings)  # [S, k]
+        strings = forms.encoded(self.surface)
+        own = forms.own(strings)
         if self.training or not needs_chunks(forms.words):
-            return self._combined(strings[: forms.words], strings, forms)
+            return self._combined(own, strings, forms)
         words = torch.arange(forms.words, device=strings.device)
-        return in_chunks(lambda some: self._combined(strings[some], strings, forms.entries_of(some)), words)
+        return in_chunks(lambda some: self._combined(own[some], strings, forms.entries_of(some)), words)
 
     def _combined(self, own: Tensor, strings: Tensor, forms: PreparedForms) -> Tensor:
         """Vectors of words from their own strings and those of their entries. Shape: [V, k], [S, k] -> [V, d]"""

@@ -91,6 +91,14 @@ def test_what_is_held_between_steps(tmp_path: Path) -> None:
         assert held_memory(trainer) == pytest.approx(4 * 4e-6 * numbers, rel=0.1)
 
 
+def test_what_is_held_does_not_depend_on_the_timing_of_parts(tmp_path: Path) -> None:
+    size, small = Size("penn", 60, 100, 20), ["model.dim=8", "prefix.hidden=8"]
+    (timing,) = time_models(size, ["groc, n-grams"], 2, "cpu", small)
+    with made_trainer(size, "groc, n-grams", "cpu", small, tmp_path) as trainer:
+        trainer.step()
+        assert timing.held == pytest.approx(held_memory(trainer), rel=1e-3)
+
+
 def test_the_peak_of_memory_is_what_is_held_at_once_and_not_for_good() -> None:
     held = [torch.zeros(1_000_000)]
 

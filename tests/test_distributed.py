@@ -104,7 +104,6 @@ def test_one_mask_for_all_words_in_all_processes(corpus_folder: Path, glossary_f
     (one, mine, strings), (two, others, _) = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert one == two
     assert strings <= mine + others <= strings + 1, "each string is encoded once"
-    assert abs(mine - others) <= 1
     dropped = [all(row[i] == 0 for row in one) for i in range(len(one[0]))]
     assert 0 < sum(dropped) < len(dropped)
     assert all(row[i] != 0 for row in one for i in range(len(dropped)) if not dropped[i])

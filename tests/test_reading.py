@@ -10,6 +10,7 @@ from conftest import NEW_WORDS, TRAIN_WORDS, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groc import scoring
 from groc.adaptation import reading
 from groc.adaptation.dynamic import Dynamic
 from groc.adaptation.online import CacheSettings, Online
@@ -61,6 +62,27 @@ def test_every_text_in_every_way_is_what_it_is_alone(
             alone = online.score(model, text.ids(model.vocabulary))
             np.testing.assert_allclose(scores[way].log_prob, alone.log_prob, atol=1e-8, err_msg=way)
             assert scores[way].counts.tolist() == alone.counts.tolist()
+
+
+def test_no_more_scores_of_new_words_are_held_than_there_is_room_for(
+    vocabulary: Vocabulary, glossary: Glossary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, text, sizes = tiny_model("groc", "ngrams", vocabulary, glossary), text_of([*NEW_WORDS, *TRAIN_WORDS]), []
+    ways = {"local": WAYS["local"]}
+    ((_, expected),) = score_texts(model, [text], [ways])
+
+    def noting(*arguments: Any) -> scoring.Segment:
+        segment = scoring.scored_segment(*arguments)
+        assert isinstance(segment.among_new, scoring.ScoredAmongNew)
+        sizes.append(segment.among_new.scores.numel())
+        return segment
+
+    monkeypatch.setattr(reading, "scored_segment", noting)
+    monkeypatch.setattr(scoring, "LOGITS", 2 * len(NEW_WORDS))
+    ((_, found),) = score_texts(model, [text], [ways])
+    assert len(sizes) > 2
+    assert max(sizes) == 2 * len(NEW_WORDS)
+    np.testing.assert_allclose(found["local"].log_prob, expected["local"].log_prob, atol=1e-6)
 
 
 def test_states_are_those_that_scoring_reads(vocabulary: Vocabulary, glossary: Glossary) -> None:

@@ -216,6 +216,7 @@ class TestResuming:
             Trainer.step(trainer)
 
         trainer.step = stepping  # type: ignore[method-assign]
+        trainer.write_best = lambda: None  # type: ignore[method-assign]  # a hard kill has no last word
         with pytest.raises(Killed):
             trainer.run()
         assert len(metrics(tmp_path)) == len(metrics(expected)) - 1
@@ -235,6 +236,17 @@ class TestResuming:
             handle.write(b'{"epoch": 1, "step": 11}\n{"epo')
         workshop.trainer(tmp_path / "run", config, resume=True).run()
         assert_same_end(tmp_path / "run", tmp_path / "expected")
+
+    def test_resumed_only_to_be_ended_a_run_has_no_epochs_that_were_lost(
+        self, workshop: Workshop, tmp_path: Path
+    ) -> None:
+        config = tiny_config("tied", changes={"training.epochs": 1})
+        workshop.run(tmp_path, config)
+        before = metrics(tmp_path)
+        with open(tmp_path / checkpoint.METRICS, "ab") as handle:
+            handle.write(b'{"epoch": 2, "step": 22}\n{"epo')
+        workshop.trainer(tmp_path, config, resume=True).run()
+        assert metrics(tmp_path) == before
 
     def test_a_finished_run_given_more_epochs_goes_on(self, workshop: Workshop, tmp_path: Path) -> None:
         short, long = (tiny_config("tied", changes={"training.epochs": epochs}) for epochs in (1, 3))
@@ -374,6 +386,19 @@ class TestDivergence:
             trainer = workshop.trainer(tmp_path, tiny_config(changes=self.CHANGES), resume=True)
         with pytest.raises(GrocError, match=r"diverged.* in epoch 1, .*; nothing but the start of the run is kept"):
             trainer.run()
+
+    def test_the_best_weights_are_kept_whenever_they_were_to_be_saved(self, workshop: Workshop, tmp_path: Path) -> None:
+        expected = workshop.run(tmp_path / "expected", tiny_config("tied", changes={"training.epochs": 1}))
+        trainer = workshop.trainer(tmp_path / "run", tiny_config("tied"))
+        trainer.save_state()
+        trainer.saves.are_due = lambda at_least_every: False  # type: ignore[method-assign]
+        steps = expected.position.step
+        weight = next(trainer.model.prefix.parameters())
+        weight.register_hook(lambda gradient: gradient * math.nan if trainer.position.step == steps + 2 else gradient)
+        with pytest.raises(GrocError, match=r"nothing but the start .* is kept .*, besides the best .* of epoch 1"):
+            trainer.run()
+        kept, there = (load_file(tmp_path / name / checkpoint.WEIGHTS) for name in ("run", "expected"))
+        assert all(torch.equal(kept[name], there[name]) for name in there)
 
     def test_a_save_inside_an_epoch_keeps_no_weights_that_are_no_numbers(
         self, workshop: Workshop, tmp_path: Path

@@ -157,6 +157,7 @@ def time_models(
                 else:  # also when it is recorded: it then takes what it took there
                     memory[name] = max(memory[name], peak_memory(trainer.step, trainer.policy))
                 tick(len(PARTS))
+        held = {name: held_memory(trainer) for name, trainer in trainers.items()}  # parts leave more
         parts = {name: time_parts(trainer, steps, partial(tick, 1)) for name, trainer in trainers.items()}
         medians = {name: statistics.median(values) for name, values in times.items()}
         words = next(iter(trainers.values())).options
@@ -167,7 +168,7 @@ def time_models(
                 step=median,
                 ratio=median / medians[models[0]],
                 words_per_second=1000 * words.batch * words.unroll / median,
-                held=held_memory(trainers[name]),
+                held=held[name],
                 memory=memory[name],
                 **parts[name],
             )

@@ -160,7 +160,7 @@ def load(
     packed = grounded and (folder / VECTORS).is_file()
     for name in (WEIGHTS, VOCABULARY, *([LEXICON] if grounded and not packed else [])):
         if not (folder / name).is_file():
-            raise GrocError(f"{folder} has no {name}: training has not finished an epoch, or the copy is incomplete.")
+            raise GrocError(f"{folder} has no {name}: training has not saved any yet, or the copy is incomplete.")
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     stored = Glossary.read(folder / LEXICON, exact=True) if grounded and not packed else None
     vectors = read_tensors(folder / VECTORS)[0] if packed else None

@@ -172,6 +172,10 @@ class Group:
         """Whether any process raised its flag."""
         return flag if self.size == 1 else bool(self.total(torch.tensor(float(flag))) > 0)
 
+    def must_stop(self, told: bool) -> bool:
+        """Asked in each step: whether any process was told to stop."""
+        return self.any(told)
+
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
         if self.size > 1:
@@ -195,9 +199,7 @@ class Group:
 
     def gather_rows(self, rows: Tensor, total: int) -> Tensor:
         """The rows of all processes, one behind the other, cut to `total`. Gradients find their way back."""
-        # Messages are no part of what is compiled.
-        gather = torch.compiler.disable(_GatherRows.apply)  # type: ignore[no-untyped-call]
-        gathered: Tensor = gather(rows, self)
+        gathered: Tensor = _gathered(rows, self)
         return gathered[:total]
 
     def wait(self) -> None:
@@ -228,3 +230,7 @@ class _GatherRows(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         total = ctx.group.total(gradients[0].contiguous())
         return total[ctx.group.rank * ctx.rows : (ctx.group.rank + 1) * ctx.rows], None
+
+
+_gathered = torch.compiler.disable(_GatherRows.apply)  # type: ignore[no-untyped-call]
+"""Messages between processes are no part of what is compiled."""

@@ -168,7 +168,7 @@ class Training:
     valid_streams: int = 10
     """Streams in which the valid text is read after each epoch (the final figure is strict: one stream)."""
     save_minutes: float = 10.0
-    """Time between two saves of the training state inside an epoch."""
+    """The longest time between two saves of the training state. (At the ends of epochs there are more.)"""
     seed: int = 1
 
 

@@ -72,11 +72,18 @@ def append_line(path: Path, keep: int, line: str) -> int:
     """Cut a file to its first `keep` bytes and add a line. Its new size comes back."""
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    cut(path, keep)
     with explained(path), open(path, "ab") as handle:
-        handle.truncate(min(keep, os.fstat(handle.fileno()).st_size))
-        handle.seek(0, os.SEEK_END)
         handle.write(line.encode() + b"\n")
         return handle.tell()
+
+
+def cut(path: Path, keep: int) -> None:
+    """Cut a file to its first `keep` bytes, if it is there and has more."""
+    with explained(path):
+        if path.exists() and path.stat().st_size > keep:
+            os.truncate(path, keep)
 
 
 @contextmanager

@@ -211,8 +211,8 @@ class LanguageModel(nn.Module):
         return bool(selected.relations or selected.definition) or word in self._grounded
 
     def tell_of_new_words(self, lexicon: Lexicon) -> None:
-        """Take another lexicon for words that are added from now on, in place of what was taught too. It must say the
-        same of those that are there: these are not composed anew."""
+        """Take another lexicon for words that are added from now on. It must say the same of those that are there:
+        these are not composed anew."""
         self.untaught = self._compiler = replace(self.untaught, lexicon=lexicon)
 
     def _teach(self, glossary: Glossary) -> None:

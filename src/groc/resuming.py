@@ -17,6 +17,7 @@ from torch import Tensor
 from groc import checkpoint
 from groc.compute import seed_apart
 from groc.errors import GrocError
+from groc.files import cut
 from groc.nn.embeddings import Embeddings
 
 if TYPE_CHECKING:
@@ -93,8 +94,7 @@ def save(trainer: Trainer) -> None:
         everyones = group.gather(source.to(trainer.policy.device))
         tensors |= {f"random.{name}.{rank}": state for rank, state in enumerate(everyones)}
     if group.leads:
-        if trainer.unsaved_best is not None:
-            checkpoint.save_weights(trainer.folder, trainer.unsaved_best)
+        trainer.write_best()
         metadata = {"format": str(checkpoint.FORMAT), "position": json.dumps(asdict(position))}
         checkpoint.write_tensors(trainer.folder / checkpoint.STATE, tensors, metadata)
     group.wait()
@@ -121,6 +121,8 @@ def restore(trainer: Trainer) -> None:
         if tensors["state.0.hidden"].shape[1] != trainer.options.batch:
             raise ValueError
         trainer.position = position
+        if trainer.group.leads:  # what a run that was cut off wrote after its last save is forgotten
+            cut(folder / checkpoint.METRICS, position.metrics_bytes)
         trainer.schedule.restore(position.schedule)
         _restore_tensors(trainer, tensors)
     except (KeyError, RuntimeError, TypeError, ValueError):

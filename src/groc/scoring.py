@@ -152,8 +152,8 @@ def score(
     if not len(ids):
         return Scores(model.vocabulary, ids, np.zeros(0))
     bands = word_bands(model)
-    if correction is not None:  # a cache is shown the scores of all new words at each place
-        unroll = min(unroll, max(LOGITS // max(len(bands.new), 1), 1))
+    if correction is not None:
+        unroll = min(unroll, bands.places)
     with evaluating(model):
         embeddings = model.embeddings
         length = -(-len(ids) // streams)  # rounded up: the last piece may be shorter
@@ -210,6 +210,11 @@ class Bands(NamedTuple):
     """Never seen in training."""
     rarest: Tensor
     """Seen least often, but seen."""
+
+    @property
+    def places(self) -> int:
+        """How many a segment has at most: at each of them it holds the scores of all new words."""
+        return max(LOGITS // max(len(self.new), 1), 1)
 
 
 def word_bands(model: LanguageModel) -> Bands:

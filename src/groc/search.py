@@ -296,14 +296,14 @@ class Watch(Group):
         self.asked = False
         """Whether a step was made."""
 
-    def any(self, flag: bool) -> bool:
-        """Asked in each step whether to stop. The curve grows by a line an epoch."""
+    def must_stop(self, told: bool) -> bool:
+        """The curve grows by a line an epoch."""
         self.asked = True
         metrics = self.folder / checkpoint.METRICS
         size = metrics.stat().st_size if metrics.exists() else 0
         if size != self.seen:
             self.seen, self.stops = size, self.is_hopeless(read_curve(self.folder))
-        return super().any(flag) or self.stops
+        return super().must_stop(told) or self.stops
 
 
 def digest(text: Text) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -36,6 +34,7 @@ from groc.report import perplexity, to_json
 from groc.resuming import Position, Saves
 from groc.scoring import Scores, score
 from groc.sharing import SharedEncoder
+from groc.signals import stop_signals
 from groc.streams import cut_streams, random_offsets, rotated
 
 
@@ -118,9 +117,12 @@ class Trainer:
     def run(self) -> None:
         """Train until the last epoch or until nothing is gained any more."""
         self.model.train()
-        with self._signals():
-            while not self._is_done():
-                self._epoch()
+        try:
+            with stop_signals(self._asked_to_stop):
+                while not self._is_done():
+                    self._epoch()
+        finally:  # where it went wrong: no state can be saved, but the best weights can
+            self.write_best()
 
     def _is_done(self) -> bool:
         position, patience = self.position, self.options.stop_after
@@ -176,7 +178,7 @@ class Trainer:
         if self.averaged:
             self.averaged.update()
 
-        if self.group.any(self.stop):  # no assignment: a signal may come while this process waits for the others
+        if self.group.must_stop(self.stop):  # no assignment: a signal may come while this process waits for the others
             self.stop = True
         position.at += unroll
         position.step += 1
@@ -281,8 +283,9 @@ class Trainer:
     def _diverged(self, what: str) -> GrocError:
         kept = ""
         if self.kept_step is not None:
-            what_is_kept = "the last good state" if self.kept_step else "nothing but the start of the run"
-            kept = f"; {what_is_kept} is kept in {self.folder}"
+            state = "the last good state" if self.kept_step else "nothing but the start of the run"
+            best = f", besides the best weights, those of epoch {self.position.best_epoch}"
+            kept = f"; {state} is kept in {self.folder}{best if self.position.best_epoch else ''}"
         return GrocError(
             f"Training diverged: {what} not a number any more in epoch {self.position.epoch + 1}, at or before step "
             f"{self.position.step}: lower training.rate or training.clip and start again{kept}."
@@ -318,11 +321,14 @@ class Trainer:
         for layer in self.state:
             for tensor in layer:
                 tensor.zero_()
+        is_due = self._is_done() or self.group.any(self.saves.are_due(60 * self.options.save_minutes))
         if self.group.leads:
             if gained:
                 self._keep_best()
+            if is_due:
+                self.write_best()  # before there is a line that says how good they are
             self._append_metrics(row)
-        if self._is_done() or self.group.any(self.saves.are_due(60 * self.options.save_minutes)):
+        if is_due:
             self.save_state()
         progress.close(
             f"epoch {position.epoch}/{self.options.epochs}  train {row['train_perplexity']:.2f}  "
@@ -355,9 +361,15 @@ class Trainer:
         """Set the weights of the moment aside: they are written with the next state."""
         if self.averaged:
             self.averaged.swap()
-        self.unsaved_best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        self.unsaved_best = {name: tensor.to("cpu", copy=True) for name, tensor in self.model.state_dict().items()}
         if self.averaged:
             self.averaged.swap()
+
+    def write_best(self) -> None:
+        """Put the best weights into the run folder, if it does not have them yet."""
+        if self.unsaved_best is not None:
+            checkpoint.save_weights(self.folder, self.unsaved_best)
+            self.unsaved_best = None
 
     def _append_metrics(self, row: dict[str, Any]) -> None:
         # What a run that was cut off wrote after its last save is dropped.
@@ -371,7 +383,6 @@ class Trainer:
             raise self._diverged("weights are")
         with self.saves.timed():
             resuming.save(self)
-        self.unsaved_best = None
         self.kept_step = self.position.step
 
     def restore(self) -> None:
@@ -379,21 +390,8 @@ class Trainer:
         resuming.restore(self)
         self.kept_step = self.position.step
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-C and a polite kill stop training at the next step, after a save. A second Ctrl-C stops at once."""
-
-        def request(number: int, frame: FrameType | None) -> None:
-            if self.stop and number == signal.SIGINT:
-                signal.default_int_handler(number, frame)
-            self.stop = True
-
-        if threading.current_thread() is not threading.main_thread():
-            yield  # Python allows signal handlers in the main thread alone
-            return
-        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        if self.stop and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        self.stop = True

@@ -94,8 +94,9 @@ def score_ways(model: LanguageModel, ids: npt.ArrayLike, states: Tensor, ways: W
     shares = {name: way.spread_by(model) for name, way in ways.items()}
     found: dict[str, list[Tensor]] = {name: [states.new_zeros(0)] for name in ways}
     with evaluating(model), spreading(model, 0.0):
-        for start in range(0, len(ids), UNROLL):
-            window = slice(start, start + UNROLL)
+        places = min(UNROLL, bands.places)
+        for start in range(0, len(ids), places):
+            window = slice(start, start + places)
             segment = scored_segment(model, embeddings, states[window], targets[window], bands)
             for name, reader in readers.items():
                 own = spread(segment, shares[name]) if model.mixes_uniform else segment

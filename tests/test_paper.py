@@ -891,11 +891,16 @@ def test_claims_hold_only_when_every_comparison_was_made(tmp_path: Path, recorde
     assert "open" in verdict()
     for model in published.MODELS[:-1]:
         recorder(f"penn/{model}", 80.0, 80.0)
-        assert "6 too near or of too few seeds" in verdict() or model != "adaptive"
+        assert "6 too near, of too few seeds" in verdict() or model != "adaptive"
     recorder("penn/groc", 70.4, 70.4, seed=2)
     assert "holds" in verdict()
     recorder("penn/tied", 70.5, 70.5)
     assert "open" in verdict()
     recorder("penn/tied", 60.0, 60.0, training__rate=0.01)
     assert "does not hold" in verdict()
+    recorder("penn/tied", 50.0, 50.0, training__average=0.5)
+    assert "does not hold" in verdict()
+    recorder("penn/groc", 30.0, 30.0, training__epochs=99)
+    recorder("penn/groc", 30.1, 30.1, training__epochs=99, seed=2)
+    assert "true in 0 of 0 comparisons, 0 not run, 6 too near, of too few seeds or trained otherwise" in verdict()
     assert text_name("/x/penn/test.txt.xz") == "penn/test"

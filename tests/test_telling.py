@@ -10,10 +10,11 @@ import pytest
 import torch
 from conftest import NEW_WORDS, as_pairs, tiny_model, tiny_settings
 
-from groc.adaptation.telling import telling_less
+from groc.adaptation.telling import PARTS, telling_less
 from groc.cli import main
 from groc.errors import GrocError
-from groc.lexicon import Glossary, Without
+from groc.lexicon import Empty, Glossary, Without
+from groc.rules import Selected
 from groc.vocabulary import Vocabulary
 
 
@@ -39,6 +40,40 @@ def test_new_words_are_as_in_a_model_with_less_and_old_ones_as_they_were(
     torch.testing.assert_close(less.embeddings.output_rows(new), naive.embeddings.output_rows(new))
     assert not torch.allclose(less.embeddings.output_rows(new), model.embeddings.output_rows(new))
     assert less.compiler.lexicon.fingerprint != model.compiler.lexicon.fingerprint
+
+
+@torch.no_grad()
+def test_a_word_that_was_there_before_is_new_again(vocabulary: Vocabulary, glossary: Glossary) -> None:
+    model = tiny_model("groc", "ngrams", vocabulary, glossary)
+    model.add_words(["zebra"])
+    model.embeddings  # noqa: B018
+    before, fresh = (telling_less(one, PARTS) for one in (model, tiny_model("groc", "ngrams", vocabulary, glossary)))
+    for one in (before, fresh):
+        one.add_words(["zebra"])
+    ids = torch.arange(len(before.vocabulary))
+    torch.testing.assert_close(before.embeddings.output_rows(ids), fresh.embeddings.output_rows(ids))
+
+
+def test_what_was_taught_stays_taught(vocabulary: Vocabulary, glossary: Glossary) -> None:
+    model = tiny_model("groc", "ngrams", vocabulary, glossary)
+    model.add_words(Glossary({"blorp": ("a small dog", ["dog"])}))
+    model.tell_of_new_words(Empty())
+    assert model.teller.select("blorp").relations == ("dog",)
+    model.remove_words(["blorp"])
+    assert not model.in_lexicon("blorp")
+
+
+def test_less_is_told_of_what_was_taught_too(vocabulary: Vocabulary, glossary: Glossary) -> None:
+    model = tiny_model("groc", "ngrams", vocabulary, glossary)
+    model.add_words(Glossary({"sea dog": ("an old sailor", ["sailor"]), "dog": ("a machine", ["robot"])}))
+    less = telling_less(model, ["relations"])
+    assert less.teller.select("sea_dog") == Selected((), ("an", "old", "sailor"))
+    assert less.teller.select("dog") == model.teller.select("dog")
+    assert less.taught.spelt("sea dog") == "sea_dog"
+    less.add_words(["sea dog"])
+    less.remove_words(["sea dog"])
+    assert not less.in_lexicon("sea_dog"), "it is forgotten with the word"
+    assert model.in_lexicon("sea_dog")
 
 
 def test_what_makes_no_sense_is_refused(vocabulary: Vocabulary, glossary: Glossary) -> None:

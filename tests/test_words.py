@@ -18,7 +18,7 @@ import groc
 from groc import checkpoint
 from groc.errors import GrocError
 from groc.kept import Stamp
-from groc.lexicon import Empty, Glossary
+from groc.lexicon import Coverage, Empty, Glossary
 from groc.model import LanguageModel
 from groc.scoring import score
 from groc.vocabulary import END, Vocabulary
@@ -188,7 +188,7 @@ class TestOnlyWhatIsNew:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
         model.add_words(Glossary({"blorp": ("a small dog", ["dog"])}))
         before, forms = model.embeddings.output_rows(torch.arange(len(model.vocabulary))), model.forms
-        model.compiler = replace(model.untaught, lexicon=Empty())
+        model.compiler = replace(model.compiler, lexicon=Empty())
         assert model.forms is not forms
         after = model.embeddings.output_rows(torch.arange(len(model.vocabulary)))
         changed = {
@@ -201,6 +201,24 @@ class TestOnlyWhatIsNew:
         model.remove_words(["blorp"])
         model.add_words(["blorp"])
         assert not model.in_lexicon("blorp"), "the lexicon of before does not come back"
+
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_a_compiler_put_back_does_not_make_what_was_taught_part_of_the_lexicon(
+        self, vocabulary: Vocabulary, glossary: Glossary, wrapped: bool
+    ) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.add_words(Glossary({"blorp": ("a small dog", ["dog"]), "dog": ("a machine", [])}))
+        compiler = model.compiler
+        model.compiler = replace(compiler, lexicon=Coverage(compiler.lexicon, 1.0)) if wrapped else compiler
+        assert model.in_lexicon("blorp")
+        assert_same_vectors(model)
+        model.remove_words(["blorp", "dog"])
+        model.add_words(["blorp", "dog"])
+        assert not model.in_lexicon("blorp")
+        untaught = tiny_model("groc", "ngrams", vocabulary, glossary)
+        untaught.set_vocabulary(model.vocabulary)
+        ids = torch.arange(len(model.vocabulary))
+        torch.testing.assert_close(model.embeddings.rows(ids), untaught.embeddings.rows(ids))
 
     def test_parts_in_another_mode_than_the_whole(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary, {"output.dropout": 0.5})

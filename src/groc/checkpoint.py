@@ -134,7 +134,7 @@ def _facts_files(folder: Path, model: LanguageModel, config: Config, facts: dict
 
 
 def _lexicon_for_new_words(model: LanguageModel) -> Lexicon:
-    lexicon = model.untaught.lexicon
+    lexicon = model.compiler.lexicon
     return lexicon.lexicons[-1] if isinstance(lexicon, Stored) else lexicon
 
 
@@ -145,7 +145,7 @@ def used_entries(model: LanguageModel) -> Glossary | None:
     """
     if not isinstance(model.input, GroundedInput):
         return None
-    selected = ((word, model.compiler.select(word)) for word in model.trained)
+    selected = ((word, model.teller.select(word)) for word in model.trained)
     return Glossary({word: (" ".join(forms.definition), forms.relations) for word, forms in selected})
 
 

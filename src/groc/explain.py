@@ -94,7 +94,7 @@ def explain(model: LanguageModel, word: str, *, context: str | None = None, limi
 
 def _forms(model: LanguageModel, word: str) -> Selected:
     """The words that the model reads of the word's entry."""
-    compiler, rules = model.compiler, rules_named(model.compiler.rules)
+    compiler, rules = model.teller, rules_named(model.compiler.rules)
     selected = compiler.select(word)
     relations, definition = (
         tuple(form for form in words if rules.allows(form, model.vocabulary))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -56,14 +56,15 @@ class KeptVectors:
     vectors: Assembled
     first: Vocabulary
     """Whose words are the rows of the large table."""
-    told: Container[str]
-    """Words that were taught when the large table was composed: its rows of them are not as their lexicon has them."""
+    outdated: frozenset[str] = frozenset()
+    """Words whose rows of the large table are not as the lexicon has them: they were taught something else when it was
+    composed, or the lexicon is another since."""
 
     @classmethod
-    def of(cls, stamp: Stamp, vocabulary: Vocabulary, table: Embeddings, told: Container[str] = ()) -> KeptVectors:
+    def of(cls, stamp: Stamp, vocabulary: Vocabulary, table: Embeddings, taught: Iterable[str] = ()) -> KeptVectors:
         _watch_fused_optimisers()
         nothing = table.select(torch.arange(0, device=table.bias.device))
-        return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary, told)
+        return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary, frozenset(taught))
 
     def __deepcopy__(self, memo: object) -> None:
         """The weights of a copied model are others, whose vectors are composed anew."""
@@ -71,6 +72,10 @@ class KeptVectors:
     def mapped(self, function: Callable[[Tensor], Tensor], stamp: Stamp) -> KeptVectors:
         """The same on another device or in another precision."""
         return replace(self, stamp=stamp, vectors=self.vectors.mapped(function))
+
+    def with_another_lexicon(self) -> KeptVectors:
+        """The same, where what is said of the words that are there stays, and that of all others may change."""
+        return replace(self, outdated=self.outdated | (self.first.index.keys() - self.vocabulary.index.keys()))
 
     def change(
         self,
@@ -80,7 +85,7 @@ class KeptVectors:
         taught: Container[str] = (),
     ) -> KeptVectors:
         """The vectors of another vocabulary. `redefined` words are composed again though they were there; a word that
-        comes back is what it was at first, unless it was taught then or is `taught` now."""
+        comes back is what it was at first, unless that is `outdated` or it is `taught` now."""
         before, vectors = self.vocabulary, self.vectors
         fresh: Sequence[str] = vocabulary.words[len(before) :]
         grown = vocabulary.words[: len(before)] == before.words  # words were added behind, none moved
@@ -107,7 +112,7 @@ class KeptVectors:
                 return -1
             if word in index:
                 return rows[index[word]]
-            return -1 if word in taught or word in self.told else self.first.index.get(word, -1)
+            return -1 if word in taught or word in self.outdated else self.first.index.get(word, -1)
 
         order = np.fromiter((row(word) for word in vocabulary), np.int64, len(vocabulary))
         missing, base = order < 0, len(vectors.base)

@@ -80,14 +80,20 @@ class LanguageModel(nn.Module):
 
     @property
     def compiler(self) -> FormsCompiler:
-        """What says of each word what the model is told of it."""
+        """What says of each word what the model is told of it, unless it was taught something else: see `teller`."""
         return self._compiler
 
     @compiler.setter
     def compiler(self, compiler: FormsCompiler) -> None:
-        self.untaught = compiler
-        self._teach(self.taught)
+        self._compiler = compiler
         self._forms = self._kept = None
+
+    @property
+    def teller(self) -> FormsCompiler:
+        """The compiler, behind what was taught: what says of each word what the model is told of it, all in all."""
+        if not len(self.taught):
+            return self.compiler
+        return replace(self.compiler, lexicon=Chain(self.taught, self.compiler.lexicon))
 
     # --- the vocabulary -------------------------------------------------------------------------------------------
 
@@ -113,7 +119,7 @@ class LanguageModel(nn.Module):
             words = words.as_words(self.compiler.lower)
             vocabulary = self.vocabulary.union(words)
             redefined = [word for word in words if word in self.vocabulary]
-            self._teach(self.taught.joined(words))
+            self.taught = self.taught.joined(words)
             self._change(vocabulary, redefined)
         else:
             self._change(self.vocabulary.union(self._as_read(words)))
@@ -122,7 +128,7 @@ class LanguageModel(nn.Module):
         """Take words off the list, and forget what was taught of them."""
         words = self._as_read(words)
         vocabulary = self.vocabulary.without(words)
-        self._teach(self.taught.without(words))
+        self.taught = self.taught.without(words)
         self._change(vocabulary)
 
     def _as_read(self, words: Iterable[str]) -> list[str]:
@@ -154,7 +160,7 @@ class LanguageModel(nn.Module):
 
     def prepare(self, vocabulary: Vocabulary) -> PreparedForms:
         """The vocabulary's forms as tensors. Nothing of the model changes."""
-        return self.prepare_forms(vocabulary.words, self.compiler.compile(vocabulary) if self._surface[0] else None)
+        return self.prepare_forms(vocabulary.words, self.teller.compile(vocabulary) if self._surface[0] else None)
 
     def prepare_forms(self, words: Sequence[str], forms: WordForms | None) -> PreparedForms:
         """Compiled forms of these words as the tensors that the embeddings take."""
@@ -175,7 +181,7 @@ class LanguageModel(nn.Module):
     def remember_strings(self) -> None:
         """Note the strings of the words of training, and of what is said of them."""
         if self._surface[0] is not None:
-            forms = self.compiler.compile(self.trained)
+            forms = self.teller.compile(self.trained)
             self._surface[0].remember(forms)
             same = self.vocabulary is self.trained
             self._forms = self.prepare_forms(self.trained.words, forms) if same else None
@@ -207,18 +213,15 @@ class LanguageModel(nn.Module):
 
     def in_lexicon(self, word: str) -> bool:
         """Whether the lexicon or a glossary says anything of the word."""
-        selected = self.compiler.select(word)
+        selected = self.teller.select(word)
         return bool(selected.relations or selected.definition) or word in self._grounded
 
     def tell_of_new_words(self, lexicon: Lexicon) -> None:
-        """Take another lexicon for words that are added from now on. It must say the same of those that are there:
-        these are not composed anew."""
-        self.untaught = self._compiler = replace(self.untaught, lexicon=lexicon)
-
-    def _teach(self, glossary: Glossary) -> None:
-        self.taught = glossary
-        lexicon = self.untaught.lexicon
-        self._compiler = replace(self.untaught, lexicon=Chain(glossary, lexicon) if len(glossary) else lexicon)
+        """Take another lexicon for words that are added from now on, behind what was taught. It must say the same of
+        those that are there: these are not composed anew."""
+        self._compiler = replace(self.compiler, lexicon=lexicon)
+        if self._kept is not None:
+            self._kept = self._kept.with_another_lexicon()
 
     def _change(self, vocabulary: Vocabulary, redefined: Collection[str] = ()) -> None:
         kept = self._kept
@@ -279,7 +282,7 @@ class LanguageModel(nn.Module):
         self._grounded = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
 
     def _compose(self, words: Sequence[str]) -> Embeddings:
-        forms = self.compiler.compile_words(words) if self._surface[0] else None
+        forms = self.teller.compile_words(words) if self._surface[0] else None
         with torch.no_grad(), evaluating(self), full_float32():
             return self.embed_forms(self.prepare_forms(words, forms))
 

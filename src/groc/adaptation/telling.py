@@ -8,6 +8,7 @@ from groc.errors import GrocError
 from groc.lexicon import Lexicon, Without
 from groc.lexicon.base import Entry
 from groc.lexicon.fingerprint import fingerprint
+from groc.lexicon.terms import Term
 from groc.model import LanguageModel
 from groc.vocabulary import Vocabulary
 
@@ -30,14 +31,22 @@ class LessOfNewWords:
 
 def telling_less(model: LanguageModel, without: Collection[str]) -> LanguageModel:
     """A copy of an open model, with the words of its training, that is told nothing of new words' relations,
-    definitions, or both. Words of training stay as they are."""
+    definitions, or both, be it from the lexicon or taught. Words of training stay as they are."""
     if not model.is_open:
         raise GrocError("A closed model is told nothing of words: leave out --without.")
     if unknown := sorted(set(without) - set(PARTS)):
         raise GrocError(f"New words can do without {' and '.join(PARTS)}, not {unknown[0]!r}.")
+    relations, definitions = (part in without for part in PARTS)
+    lexicon = model.compiler.lexicon
+    less = Without(lexicon, relations=relations, definitions=definitions)
+
+    def taught(term: Term) -> Term:
+        if term.word in model.trained:
+            return term
+        return Term(term.word, "" if definitions else term.definition, () if relations else term.related)
+
     twin = model.copy()
     twin.set_vocabulary(model.trained)
-    lexicon = model.compiler.lexicon
-    less = Without(lexicon, relations="relations" in without, definitions="definitions" in without)
     twin.tell_of_new_words(LessOfNewWords(lexicon, less, model.trained))
+    twin.taught = model.taught.telling(taught)
     return twin

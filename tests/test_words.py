@@ -405,6 +405,20 @@ class TestPacked:
         assert [loaded.in_lexicon(word) for word in loaded.trained] == [model.in_lexicon(w) for w in model.trained]
 
     @torch.no_grad()
+    def test_a_compiler_put_back_changes_nothing(self, packed: tuple[Path, LanguageModel]) -> None:
+        loaded = groc.load(packed[0], lexicon=Empty())
+        before = loaded.embeddings.rows(torch.arange(9))
+        loaded.compiler = loaded.compiler
+        assert torch.equal(loaded.embeddings.rows(torch.arange(9)), before)
+        assert loaded.in_lexicon("dog")
+
+    def test_another_lexicon_is_all_that_is_known(self, packed: tuple[Path, LanguageModel]) -> None:
+        loaded = groc.load(packed[0], lexicon=Empty())
+        loaded.compiler = replace(loaded.compiler, lexicon=Glossary({"cat": ("a pet", [])}))
+        assert [word for word in loaded.trained if loaded.in_lexicon(word)] == ["cat"]
+        assert_same_vectors(loaded)
+
+    @torch.no_grad()
     def test_they_keep_their_vectors_whatever_is_added(self, packed: tuple[Path, LanguageModel]) -> None:
         loaded = groc.load(packed[0], lexicon=Empty())
         before = loaded.embeddings.rows(torch.arange(10))

@@ -60,8 +60,7 @@ class LanguageModel(nn.Module):
         self.trained = vocabulary
         self.taught = Glossary({}, exact=True)
         """The terms that `add_words` was given with what they mean."""
-        self.compiler = compiler
-        self._grounded: frozenset[str] = frozenset()
+        self._compiler = compiler
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
         self._kept: KeptVectors | None = None
@@ -85,8 +84,9 @@ class LanguageModel(nn.Module):
 
     @compiler.setter
     def compiler(self, compiler: FormsCompiler) -> None:
-        self._compiler = compiler
-        self._forms = self._kept = None
+        if compiler != self._compiler:  # else vectors that came with the model, and no lexicon here could give, stay
+            self._compiler = compiler
+            self._forms = self._kept = None
 
     @property
     def teller(self) -> FormsCompiler:
@@ -214,7 +214,7 @@ class LanguageModel(nn.Module):
     def in_lexicon(self, word: str) -> bool:
         """Whether the lexicon or a glossary says anything of the word."""
         selected = self.teller.select(word)
-        return bool(selected.relations or selected.definition) or word in self._grounded
+        return bool(selected.relations or selected.definition) or (self._kept is not None and word in self._kept.grounded)
 
     def tell_of_new_words(self, lexicon: Lexicon) -> None:
         """Take another lexicon for words that are added from now on, behind what was taught. It must say the same of
@@ -278,8 +278,9 @@ class LanguageModel(nn.Module):
         with torch.no_grad(), evaluating(self), full_float32():
             forms = PreparedForms(len(e_in), log_shares=self.log_shares(self.vocabulary.words)).to(self.device)
             table = Embeddings(e_in, *self.output(forms, e_in))
-        self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
-        self._grounded = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
+        kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
+        entries = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
+        self._kept = replace(kept, grounded=entries)
 
     def _compose(self, words: Sequence[str]) -> Embeddings:
         forms = self.teller.compile_words(words) if self._surface[0] else None

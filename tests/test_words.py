@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy as copying
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,9 @@ def assert_same_vectors(model: LanguageModel) -> None:
     torch.testing.assert_close(kept.logits(prefixes), naive.logits(prefixes), atol=1e-5, rtol=1e-5)
     total = model.log_probs(kept, prefixes).exp().sum(-1)
     torch.testing.assert_close(total, torch.ones(3), atol=1e-5, rtol=0)
+
+
+DEEP_COPIES = [copying.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
 
 
 class Counting:
@@ -241,11 +246,15 @@ class TestOnlyWhatIsNew:
             vector_to_parameters(weights * factor, model.parameters())  # by way of `.data`
             assert_same_vectors(model)
 
-    def test_a_deep_copy_composes_its_own(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+    @pytest.mark.parametrize("copied", DEEP_COPIES)
+    def test_a_deep_copy_composes_its_own(
+        self, vocabulary: Vocabulary, glossary: Glossary, copied: Callable[[LanguageModel], LanguageModel]
+    ) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary)
         before = model.embeddings.rows(torch.arange(5))
-        twin = copying.deepcopy(model)
-        assert twin._kept is None  # else it would hold all weights of the model
+        twin = copied(model)
+        weights = {weight.data_ptr() for weight in model.parameters()}
+        assert not weights & {weight.data_ptr() for weight in twin._kept.stamp.held}  # else it would hold the model's
         with torch.no_grad():
             twin.input.combination.weight.mul_(2)
         assert_same_vectors(twin)
@@ -403,6 +412,16 @@ class TestPacked:
         ids = list(range(len(model.vocabulary)))
         assert abs(score(model, ids).log_prob - score(loaded, ids).log_prob).max() < 0.02  # half precision
         assert [loaded.in_lexicon(word) for word in loaded.trained] == [model.in_lexicon(w) for w in model.trained]
+
+    @pytest.mark.parametrize("copied", DEEP_COPIES)
+    def test_a_deep_copy_has_them_too(
+        self, packed: tuple[Path, LanguageModel], copied: Callable[[LanguageModel], LanguageModel]
+    ) -> None:
+        loaded = groc.load(packed[0], lexicon=Empty())
+        loaded.add_words(Glossary({"wug": ("a small animal", [])}))
+        twin, ids = copied(loaded), torch.arange(len(loaded.vocabulary))
+        assert torch.equal(twin.embeddings.output_rows(ids), loaded.embeddings.output_rows(ids))
+        assert twin.in_lexicon("dog")
 
     @torch.no_grad()
     def test_a_compiler_put_back_changes_nothing(self, packed: tuple[Path, LanguageModel]) -> None:

@@ -40,6 +40,10 @@ class Stamp:
     """The weights' memory: while it is held, no other weights can come to lie in the same place. (So weights that were
     replaced go when the vectors do that they composed.)"""
 
+    def __reduce__(self) -> tuple[type[Stamp], tuple[tuple[()], tuple[()]]]:
+        """Weights that are deeply copied or pickled lie elsewhere: a copied stamp is that of no weights, and holds none."""
+        return Stamp, ((), ())
+
     @classmethod
     def of(cls, weights: Collection[Tensor]) -> Stamp:
         marks = tuple((weight.data_ptr(), weight._version) for weight in weights)
@@ -67,9 +71,6 @@ class KeptVectors:
         _watch_fused_optimisers()
         nothing = table.select(torch.arange(0, device=table.bias.device))
         return cls(stamp, vocabulary, Assembled(table, nothing), vocabulary, frozenset(taught))
-
-    def __deepcopy__(self, memo: object) -> None:
-        """The weights of a copied model are others, whose vectors are composed anew."""
 
     def mapped(self, function: Callable[[Tensor], Tensor], stamp: Stamp) -> KeptVectors:
         """The same on another device or in another precision."""

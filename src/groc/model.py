@@ -214,7 +214,8 @@ class LanguageModel(nn.Module):
     def in_lexicon(self, word: str) -> bool:
         """Whether the lexicon or a glossary says anything of the word."""
         selected = self.teller.select(word)
-        return bool(selected.relations or selected.definition) or (self._kept is not None and word in self._kept.grounded)
+        grounded = () if self._kept is None else self._kept.grounded
+        return bool(selected.relations or selected.definition) or word in grounded
 
     def tell_of_new_words(self, lexicon: Lexicon) -> None:
         """Take another lexicon for words that are added from now on, behind what was taught. It must say the same of
@@ -289,6 +290,16 @@ class LanguageModel(nn.Module):
 
     def _stamp(self) -> Stamp:
         return Stamp.of(list(self.state_dict(keep_vars=True).values()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For all kinds of copies, which take along what is kept, unless weights have changed since."""
+        valid = self._kept is not None and self._kept.stamp == self._stamp()
+        return self.__dict__ | {"_kept": self._kept if valid else None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if self._kept is not None:  # composed by the same weights, wherever the copy has them
+            self._kept = replace(self._kept, stamp=self._stamp())
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """As every module does. What strings training had comes with the weights: if that changes, forms are made anew

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import KINDS, NEW_WORDS, SURFACES, TERMS, tiny_config, tiny_model
+from conftest import CLOSED_KINDS, KINDS, NEW_WORDS, SURFACES, TERMS, tiny_config, tiny_model
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -318,6 +318,19 @@ class TestMeanings:
         assert not len(model.taught)
         assert (score(model, [1, 2, 3]).log_prob == before).all()
         assert all(one is other for one, other in zip(model.parameters(), twin.parameters(), strict=True))
+
+    @pytest.mark.parametrize("kind", CLOSED_KINDS)
+    def test_a_copy_that_grows_leaves_the_model_as_it_was(
+        self, kind: str, vocabulary: Vocabulary, glossary: Glossary
+    ) -> None:
+        model = tiny_model(kind, "ngrams", vocabulary, glossary)
+        before = score(model, [1, 2, 3]).log_prob
+        twin = model.copy()
+        twin.set_vocabulary(vocabulary.union(NEW_WORDS), grow=True)
+        assert (score(model, [1, 2, 3]).log_prob == before).all()
+        assert not twin.mixes_uniform
+        assert_same_vectors(twin)
+        assert twin._surface[0] is getattr(twin.output, "surface", None)
 
     def test_terms_of_several_words_become_one(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         model = tiny_model("groc", "ngrams", vocabulary, glossary, {"forms.lower": True})

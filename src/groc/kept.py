@@ -41,7 +41,7 @@ class Stamp:
     replaced go when the vectors do that they composed.)"""
 
     def __reduce__(self) -> tuple[type[Stamp], tuple[tuple[()], tuple[()]]]:
-        """Weights that are deeply copied or pickled lie elsewhere: a copied stamp is that of no weights, and holds none."""
+        """Weights that are deeply copied or pickled lie elsewhere: a copied stamp is that of none, and holds none."""
         return Stamp, ((), ())
 
     @classmethod

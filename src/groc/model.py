@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -103,6 +103,8 @@ class LanguageModel(nn.Module):
             raise GrocError("A model takes a Vocabulary: write model.vocabulary.union(words) to add words to its own.")
         if grow and not self.is_open:
             grown = self.trained.union(vocabulary)
+            # In tables of its own: other models may share these, whose words stay as many as they are.
+            self.input, self.output, self._surface = deepcopy((self.input, self.output, self._surface))
             _grow(self, len(grown) - len(self.trained))
             self.trained = grown
         self._change(vocabulary)

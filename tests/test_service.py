@@ -423,6 +423,25 @@ def test_bodies_that_are_not_json_are_refused(client: httpx.Client, content: byt
     refused(client.post("/api/generate", content=content, headers={"Content-Type": "application/json"}), status)
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "key"),
+    [
+        ("/api/glossaries", '{"terms": [{"word": "a"}], "terms": []}', "terms"),
+        ("/api/glossaries", '{"terms": [{"word": "a", "definition": "one", "definition": "two"}]}', "definition"),
+        ("/api/next", r'{"text": "a", "t\u0065xt": "b"}', "text"),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(client: httpx.Client, path: str, content: str, key: str) -> None:
+    answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    refused(answer, 400)
+    assert f"{key!r} stands twice" in answer.json()["error"]
+
+
+def test_many_keys_are_looked_at_once(client: httpx.Client) -> None:
+    content = json.dumps({str(number): 1 for number in range(100_000)})
+    refused(client.post("/api/next", content=content, headers={"Content-Type": "application/json"}), 422)
+
+
 @pytest.mark.parametrize("content", [b"{", '{"text": "é"}'.encode("latin-1"), b"text=a"])
 def test_the_encoding_that_is_asked_for_is_said(client: httpx.Client, content: bytes) -> None:
     answer = client.post("/api/generate", content=content, headers={"Content-Type": "application/json"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -102,10 +102,19 @@ def _term_of_json(line: str) -> Term:
 
 
 def _with_each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    keys = [key for key, _ in pairs]
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        raise ValueError(f"the key {twice[0]!r} stands there twice")
+    if (key := first_repeated(key for key, _ in pairs)) is not None:
+        raise ValueError(f"the key {key!r} stands there twice")
     return dict(pairs)
+
+
+def first_repeated(keys: Iterable[str]) -> str | None:
+    """The first key that was there before."""
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
 
 
 def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:

@@ -16,6 +16,7 @@ from groc import __version__
 from groc.model import LanguageModel
 from groc.playground import schemas
 from groc.playground.answers import NDJSON, Documented, documented, explain_errors
+from groc.playground.bodies import EachKeyOnce
 from groc.playground.guard import Guard
 from groc.playground.limits import DEFAULT, Limits
 from groc.playground.service import Service
@@ -81,7 +82,7 @@ def _about() -> APIRouter:
 
 
 def _api(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/api", responses=documented(400, 401, 413))
+    router = APIRouter(prefix="/api", responses=documented(400, 401, 413), route_class=EachKeyOnce)
     lines: dict[int | str, dict[str, Any]] = {200: {"content": {NDJSON: {"schema": {"type": "string"}}}}}
     work = documented(404, 422, 429, 503)
     glossary = "/glossaries/{key}"

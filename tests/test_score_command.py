@@ -309,3 +309,10 @@ def test_a_second_glossary_would_make_the_first_forgotten(tmp_path: Path, capsys
     with pytest.raises(SystemExit):
         main(["score", str(tmp_path), "--glossary", "a.tsv", "--glossary", "b.tsv"])
     assert "--glossary was given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--tune", "--gradients", "--against"])
+def test_so_would_a_second_text_or_run_of_eval(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["eval", "run", "corpus", option, "a", option, "a"])
+    assert f"{option} was given twice: leave one out" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from groc.cli.options import add_glossary
+from groc.cli.options import Once, add_glossary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--against",
+        action=Once,
         metavar="OTHER_RUN",
         help="compare with this run on the same words, word by word: by training frequency of RUN, how often its loss "
         "is lower, and mean and median of the differences (above 0: RUN is better)",
@@ -196,6 +197,7 @@ def _caches(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--tune",
+        action=Once,
         metavar="CORPUS",
         help="a text, or a folder with a valid text: there find good values for what is not given, rate and decay too",
     )
@@ -211,6 +213,7 @@ def _dynamic(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--prefix-only", action="store_true", help="words keep their vectors: much faster for GroC")
     group.add_argument(
         "--gradients",
+        action=Once,
         metavar="CORPUS",
         help="the training corpus, or a text like it: measure there how large gradients are, to match steps to them",
     )

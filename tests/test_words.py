@@ -188,6 +188,20 @@ class TestOnlyWhatIsNew:
         rows = torch.arange(len(other))
         assert torch.equal(model.embeddings.rows(rows), trained.embeddings.rows(rows))
 
+    @torch.no_grad()
+    def test_strings_that_a_copy_notes_are_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        """They are the model's too, as weights are."""
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"surface.familiar": True})
+        model.set_vocabulary(vocabulary.union(NEW_WORDS))
+        model.embeddings  # noqa: B018
+        twin = model.copy()
+        twin.trained = model.vocabulary
+        twin.remember_strings()
+        fresh = model.copy()
+        fresh._forms = fresh._kept = None
+        ids = torch.arange(len(model.vocabulary))
+        torch.testing.assert_close(model.embeddings.rows(ids), fresh.embeddings.rows(ids))
+
     def test_another_lexicon_is_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         """And what was taught stays taught."""
         model = tiny_model("groc", "ngrams", vocabulary, glossary)

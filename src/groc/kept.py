@@ -50,6 +50,23 @@ class Stamp:
         return cls(marks, tuple(weight.detach() for weight in weights))
 
 
+class Noted:
+    """What a surface encoder kept beside its weights when forms were made."""
+
+    def __init__(self, buffers: Sequence[Tensor]) -> None:
+        self.stamp, self.values = Stamp.of(buffers), [buffer.clone() for buffer in buffers]
+
+    def holds(self, buffers: Sequence[Tensor]) -> bool:
+        """Whether it is still so: the values are looked at only where something was written."""
+        stamp = Stamp.of(buffers)
+        if stamp != self.stamp:
+            pairs = zip(self.values, buffers, strict=True)
+            if not all(torch.equal(value.to(buffer.device), buffer) for value, buffer in pairs):
+                return False
+            self.stamp = stamp
+        return True
+
+
 @dataclass(frozen=True)
 class KeptVectors:
     """The vectors of a vocabulary. Immutable: what changes is a new object, which shares the large table."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
-from groc.kept import KeptVectors, Stamp
+from groc.kept import KeptVectors, Noted, Stamp
 from groc.lexicon import Chain, Glossary, Lexicon
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings, WordVectors
@@ -63,6 +63,7 @@ class LanguageModel(nn.Module):
         self._compiler = compiler
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
+        self._noted = Noted([])
         self._kept: KeptVectors | None = None
         self.mixes_uniform = False
         """Whether the vocabulary holds words that a closed model can give nothing but even odds."""
@@ -152,13 +153,13 @@ class LanguageModel(nn.Module):
     @contextmanager
     def using(self, vocabulary: Vocabulary, forms: PreparedForms) -> Iterator[None]:
         """For a while another vocabulary, whose forms were made by `prepare`."""
-        before = self.vocabulary, self._forms, self._kept, self.mixes_uniform
-        self.vocabulary, self._forms, self._kept = vocabulary, forms, None
+        before = self.vocabulary, self._forms, self._noted, self._kept, self.mixes_uniform
+        self.vocabulary, self._forms, self._noted, self._kept = vocabulary, forms, Noted(self._beside_weights()), None
         self.mixes_uniform = self._has_unscored(vocabulary)
         try:
             yield
         finally:
-            self.vocabulary, self._forms, self._kept, self.mixes_uniform = before
+            self.vocabulary, self._forms, self._noted, self._kept, self.mixes_uniform = before
 
     def prepare(self, vocabulary: Vocabulary) -> PreparedForms:
         """The vocabulary's forms as tensors. Nothing of the model changes."""
@@ -185,8 +186,9 @@ class LanguageModel(nn.Module):
         if self._surface[0] is not None:
             forms = self.teller.compile(self.trained)
             self._surface[0].remember(forms)
-            same = self.vocabulary is self.trained
-            self._forms = self.prepare_forms(self.trained.words, forms) if same else None
+            self._forms = None
+            if self.vocabulary is self.trained:
+                self._forms, self._noted = self.prepare_forms(self.trained.words, forms), Noted(self._beside_weights())
 
     def log_shares(self, words: Sequence[str]) -> Tensor | None:
         """The logarithm of each word's share of the training text, if the model's biases know of it. A word that it did
@@ -198,9 +200,10 @@ class LanguageModel(nn.Module):
 
     @property
     def forms(self) -> PreparedForms:
-        """The forms of the vocabulary, made when they are first needed."""
-        if self._forms is None:
-            self._forms = self.prepare(self.vocabulary)
+        """The forms of the vocabulary, made when they are first needed; and made anew where what strings training had,
+        which comes with the weights, is another since (else kept, since a million of them take a while)."""
+        if self._forms is None or not self._noted.holds(self._beside_weights()):
+            self._forms, self._noted = self.prepare(self.vocabulary), Noted(self._beside_weights())
         return self._forms
 
     @property
@@ -303,18 +306,7 @@ class LanguageModel(nn.Module):
         if self._kept is not None:  # composed by the same weights, wherever the copy has them
             self._kept = replace(self._kept, stamp=self._stamp())
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As every module does. What strings training had comes with the weights: if that changes, forms are made anew
-        (and else kept, since a million of them take a while)."""
-        before = [buffer.clone() for buffer in self._noted()]
-        try:
-            return super().load_state_dict(state_dict, strict, assign)
-        finally:
-            pairs = zip(before, self._noted(), strict=True)
-            if not all(one.device == other.device and torch.equal(one, other) for one, other in pairs):
-                self._forms = None
-
-    def _noted(self) -> list[Tensor]:
+    def _beside_weights(self) -> list[Tensor]:
         """What the surface encoder keeps beside its weights."""
         surface: Any = self._surface[0]
         return [] if surface is None else list(surface.buffers())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from groc.cli import main
 from groc.compute import choose
 from groc.config import Compute
 from groc.paper import TABLES, Results, published
 from groc.paper.figures import FIGURES
+from groc.paper.table import shown as shown_as
 from groc.recipe import load_recipe
 from groc.report import to_json
 from groc.results import add_evaluation, write_result
@@ -119,7 +122,7 @@ def test_settings_of_published_size_and_of_best_recipes_are_shown(tmp_path: Path
     assert rows["tied"]["dropout"].endswith("/0.45/0.15")
     assert (rows["tied"]["streams"], rows["tied"]["average"]) == ("fixed", 0.0)
     best = rows["groc, best recipe"]
-    assert (best["schedule"], best["average"], best["encoder rate"]) == ("cosine to 0.0006", 0.9998, 0.2)
+    assert (best["schedule"], best["average"], best["encoder rate"]) == ("cosine to 30%", 0.9998, 0.2)
     assert (best["batch"], best["streams"], best["device"]) == ("40 x about 35", "rotated", "CPU, float32")
     printed = TABLES["hyper-parameters"].markdown(list(rows.values()))
     assert " 0.9998 |" in printed
@@ -206,16 +209,87 @@ def test_labels_of_four_curves_stand_apart(tmp_path: Path) -> None:
         assert boxes[-1].x1 < figure.bbox.width
 
 
+# --- the course of training ---------------------------------------------------------------------------------------
+
+OLDER = {"training__rotate_streams": False, "training__final_rate": 0.01, "training__average": 0.0}
+DIFFERS = {
+    "schedule": "cosine to 1% (groc: cosine to 60%)",
+    "average": "0 (groc: 0.9998)",
+    "streams": "fixed (groc: rotated)",
+}
+BIN = [{"from": 1, "to": 9, "loss": 5.0, "median_loss": 4.0}]
+
+
+def main_comparison(folder: Path, **of_lookup: Any) -> None:
+    """Records of four rows of the main comparison: dropout and rates are each model's own, its course is not."""
+    add_test(record(folder, "penn/groc"), 60.0, bins=BIN)
+    add_test(record(folder, "penn/tied", prefix__word_dropout=0.4, training__rate=0.01), 70.0, bins=BIN)
+    add_test(record(folder, "penn/lookup", **of_lookup), 80.0, bins=BIN)
+    record(folder, "wikitext2/groc")
+
+
+@pytest.mark.parametrize("name", ["main", "frequency", "speed"])
+@pytest.mark.parametrize("older", [False, True])
+def test_a_row_of_another_course_of_training_is_marked(name: str, older: bool, tmp_path: Path) -> None:
+    main_comparison(tmp_path, **(OLDER if older else {}))
+    rows = rows_of(name, tmp_path)
+    assert {row["model"]: row["differs"] for row in rows if row["differs"]} == ({"lookup": DIFFERS} if older else {})
+    assert all((row["differs"] is None) == (not row["runs"]) for row in rows)
+    shown = TABLES[name].markdown(rows)
+    assert (" lookup * |" in shown) == older
+    assert ("on penn lookup, with schedule cosine to 1% (groc: cosine to 60%), average 0" in shown) == older
+    assert ("The course of training is how long" in shown) == older
+    assert shown.count(" * |") == older
+    assert TABLES[name].said(rows) in shown
+
+
+def test_where_groc_was_not_run_rows_are_compared_with_the_first(tmp_path: Path) -> None:
+    for model, changes in (("lookup", OLDER), ("tied", {}), ("adaptive", OLDER)):
+        add_test(record(tmp_path, f"penn/{model}", **changes), 70.0)
+    found = {row["model"]: row["differs"] for row in rows_of("main", tmp_path) if row["differs"]}
+    assert list(found) == ["tied"]
+    assert found["tied"]["streams"] == "rotated (lookup: fixed)"
+
+
+def test_large_models_are_compared_with_large_ones(tmp_path: Path) -> None:
+    for name in ("penn/groc", "penn/tied", "penn-best/groc", "penn-best/tied"):
+        add_test(record(tmp_path, name), 60.0)
+    assert not any(row["differs"] for row in rows_of("size", tmp_path))
+    add_test(record(tmp_path, "penn-best/tied", curve=(300.0, 50.0), training__epochs=7), 60.0)
+    assert [row["model"] for row in rows_of("size", tmp_path) if row["differs"]] == ["tied, best recipe"]
+
+
+@pytest.mark.parametrize("name", ["main", "frequency"])
+@pytest.mark.parametrize("older", [False, True])
+def test_figures_mark_models_of_another_course(name: str, older: bool, tmp_path: Path) -> None:
+    main_comparison(tmp_path, **(OLDER if older else {}))
+    figure = drawn(name, tmp_path)
+    marked = [label.split()[0] for axes in figure.axes for label in legend(axes) if " *" in label]
+    assert marked == ["lookup"] * older
+    assert ("had another course of training" in figure.get_supxlabel()) == older
+
+
+def test_json_says_what_stands_below_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main_comparison(tmp_path, **OLDER)
+    assert main(["paper", "main", "--results", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "course of training" in found["note"]
+    assert [row["model"] for row in found["rows"] if row["differs"]] == ["lookup"]
+
+
 @pytest.mark.parametrize("otherwise", [False, True])
 def test_an_ablation_with_other_settings_besides_is_named(tmp_path: Path, otherwise: bool) -> None:
     for variant in ("groc", "groc-without-relations", "groc-no-out"):
         add_test(record(tmp_path, f"penn/{variant}"), 70.0)
-    add_test(record(tmp_path, "penn/groc-without-both", training__random_unroll=otherwise), 75.0)
-    table = TABLES["ablations"]
+    dropout = 0.9 if otherwise else load_recipe("penn", "groc").prefix.word_dropout
+    add_test(record(tmp_path, "penn/groc-without-both", prefix__word_dropout=dropout), 75.0)
     rows = rows_of("ablations", tmp_path, dataset="penn")
-    assert len({row["course"] for row in rows if row["runs"]}) == (2 if otherwise else 1)
-    told = "On penn these have other settings besides than the first, and are not to be compared with it"
-    assert (f"{told} (output network, without): yes, both." in table.markdown(rows)) == otherwise
+    shown = TABLES["ablations"].markdown(rows)
+    assert [row["without"] for row in rows if row["differs"]] == ["both"] * otherwise
+    told = "on penn output network yes, without both, with prefix.word_dropout 0.9 (groc: "
+    assert (told in shown) == otherwise
+    assert (" both * |" in shown) == otherwise
+    assert "course of training" not in shown  # dropout is no part of it
 
 
 @pytest.mark.parametrize("otherwise", [False, True])
@@ -224,5 +298,26 @@ def test_a_model_trained_otherwise_is_named_in_the_table_of_coverage(tmp_path: P
     add_test(record(tmp_path, "penn/groc", forms__coverage=0.2), 72.0)
     dropout = {"forms__relations_dropout": 0.5, "forms__definition_dropout": 0.5}
     add_test(record(tmp_path, "penn/groc-robust", training__random_unroll=otherwise, **dropout), 71.0)
-    told = "compared with it (model): groc with forms dropout, at inference."
+    told = "on penn groc with forms dropout, at inference, with batch 40 x about 35 (groc: 40 x 35)."
     assert (told in TABLES["coverage"].markdown(rows_of("coverage", tmp_path))) == otherwise
+
+
+# --- devices ------------------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_all_rows_share_is_named_once(tmp_path: Path) -> None:
+    record(tmp_path, "penn/groc")
+    path = record(tmp_path, "penn/tied")
+    shown = TABLES["main"].markdown(rows_of("main", tmp_path))
+    assert "device" not in shown.splitlines()[0]
+    assert shown.count("CPU, float32") == 1
+    path.write_text(path.read_text().replace("CPU, float32", "NVIDIA H200"))
+    lines = TABLES["main"].markdown(rows_of("main", tmp_path)).splitlines()
+    assert lines[0].endswith("| device |")
+    letters = {line.split("|")[2].strip(): line.split("|")[-2].strip() for line in lines[2:9]}
+    assert (letters["tied"], letters["groc"], letters["lookup"]) == ("A", "B", "")
+    assert "Device: A NVIDIA H200; B CPU, float32." in lines
+
+
+def test_a_difference_of_nothing_has_no_sign() -> None:
+    assert (shown_as(-0.001, "gain"), shown_as(-0.01, "gain")) == ("0.00", "-0.01")

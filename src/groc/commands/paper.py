@@ -75,7 +75,8 @@ def paper(
         for line in different_budgets(found):
             print(line, file=sys.stderr)
     if as_json:
-        print(to_json({"table": name, "title": table.title, "paper": table.place, "rows": rows}))
+        about = {"table": name, "title": table.title, "paper": table.place, "note": table.said(rows)}
+        print(to_json({**about, "rows": rows}))
     else:
         print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows)}")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ FAR_OFF = 1.5
 TOP, HEADROOM = 1.5, 1.1
 """Times the best and the worst last perplexity: learning curves are shown from there down, so that their ends can be
 told apart. What the first epochs gain would take the whole axis."""
+WIDTH = 220
+"""Of the lines below a figure, in characters."""
 
 
 def check_figure(name: str, file: str) -> None:
@@ -64,16 +67,21 @@ def draw(name: str, results: Results, path: Path) -> None:
 
 def _curves(picture: Any, results: Results) -> None:
     """Of the main comparison."""
+    marked = _marked("main", picture, results)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
-        _plot_ends(axes, {model: results.of(Job(dataset, model)) for model in printed.MODELS})
+        runs = {model: results.of(Job(dataset, model)) for model in printed.MODELS}
+        _plot_ends(axes, runs, {model for model in runs if (dataset, model) in marked})
         axes.set_title(dataset)
     _say_what_curves_are(picture)
 
 
 def _curves_of_size(picture: Any, results: Results) -> None:
     """Of GroC and tied on penn, of the published size and of the best recipe."""
+    marked = _marked("size", picture, results)
     for axes, (behind, title) in zip(picture.subplots(1, 2), (("", "10M"), ("-best", "24M")), strict=True):
-        _plot_ends(axes, {model: results.of(Job("penn", model, set=behind)) for model in ("tied", "groc")})
+        runs = {model: results.of(Job("penn", model, set=behind)) for model in ("tied", "groc")}
+        row = "{}, best recipe" if behind else "{}"
+        _plot_ends(axes, runs, {model for model in runs if ("penn", row.format(model)) in marked})
         axes.set_title(f"penn, {title} parameters")
     _say_what_curves_are(picture)
 
@@ -83,10 +91,18 @@ def _say_what_curves_are(picture: Any) -> None:
     picture.suptitle(f"{told} (behind each name: where it ends)", fontsize=9)
 
 
-def _plot_ends(axes: Any, runs: Mapping[str, Sequence[Run]]) -> None:
+def _marked(name: str, picture: Any, results: Results) -> set[tuple[str, str]]:
+    """Dataset and model of the rows of a table that cannot be compared with the others; why is said below."""
+    rows = TABLES[name].rows(results)
+    if said := TABLES[name].said_of_differences(rows).replace("Rows marked `*`", "Models marked *"):
+        picture.supxlabel(textwrap.fill(said, WIDTH), fontsize=6, x=0.01, ha="left")
+    return {(row["dataset"], row["model"]) for row in rows if row["differs"]}
+
+
+def _plot_ends(axes: Any, runs: Mapping[str, Sequence[Run]], marked: Collection[str]) -> None:
     """The lower part of the learning curves of each model's first run."""
     first = {model: found[0] for model, found in runs.items() if found}
-    _plot_curves(axes, first)
+    _plot_curves(axes, first, marked)
     curves = [[row["valid_perplexity"] for row in run.curve] for run in first.values() if run.curve]
     if curves:
         last = [curve[-1] for curve in curves]
@@ -95,13 +111,14 @@ def _plot_ends(axes: Any, runs: Mapping[str, Sequence[Run]]) -> None:
         _name_missing(axes, [model for model in runs if model not in first])
 
 
-def _plot_curves(axes: Any, runs: Mapping[str, Run]) -> None:
+def _plot_curves(axes: Any, runs: Mapping[str, Run], marked: Collection[str] = ()) -> None:
     """Perplexity of the valid text by epoch, models named in the order in which their curves end."""
     axes.set(xlabel="epoch", ylabel="valid perplexity")
     with_curve = {name: run for name, run in runs.items() if run.curve}
     for name, run in sorted(with_curve.items(), key=lambda item: -item[1].curve[-1]["valid_perplexity"]):
         valid = [row["valid_perplexity"] for row in run.curve]
-        axes.plot([row["epoch"] for row in run.curve], valid, color=COLOURS.get(name), label=f"{name} {valid[-1]:.1f}")
+        label, line = (f"{name} * {valid[-1]:.1f}", "--") if name in marked else (f"{name} {valid[-1]:.1f}", "-")
+        axes.plot([row["epoch"] for row in run.curve], valid, line, color=COLOURS.get(name), label=label)
 
 
 def _name_missing(axes: Any, models: Iterable[str]) -> None:
@@ -112,14 +129,17 @@ def _name_missing(axes: Any, models: Iterable[str]) -> None:
 
 def _frequency(picture: Any, results: Results) -> None:
     rows = TABLES["frequency"].rows(results)
+    marked = _marked("frequency", picture, results)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
         there = [row for row in rows if row["dataset"] == dataset]
         mine = [row for row in there if row["runs"]]
         for i, row in enumerate(mine):
             places = [x + 0.8 * (i + 0.5) / len(mine) - 0.4 for x in range(len(BIN_NAMES))]
             gains = [row[name] if row[name] is not None else 0.0 for name in BIN_NAMES]
-            label = row["model"] if row["of"] == "median" else f"{row['model']} ({row['of']})"
-            axes.bar(places, gains, 0.8 / len(mine), color=COLOURS.get(row["model"]), label=label)
+            is_marked = (dataset, row["model"]) in marked
+            label = row["model"] + (" *" if is_marked else "") + ("" if row["of"] == "median" else f" ({row['of']})")
+            looks = {"color": COLOURS.get(row["model"]), "edgecolor": "white", "linewidth": 0}
+            axes.bar(places, gains, 0.8 / len(mine), label=label, hatch="//////" if is_marked else None, **looks)
         if mine:
             axes.axhline(0, color="#555555", linewidth=1)
             _name_missing(axes, [row["model"] for row in there if not row["runs"]])

@@ -132,15 +132,16 @@ def identity(settings: Mapping[str, Any]) -> str:
     """The same for two runs that differ in seed and machine alone. Settings at their defaults do not count, so that new
     ones change no name, nor do those that this kind of model makes no use of."""
     usual = {**Config().flat(), "forms.lexicon": None}
+    kept = {key: value for key, value in in_use(settings).items() if value != usual.get(key)}
+    return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()[:8]
+
+
+def in_use(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without seed, machine and those that this kind of model makes no use of."""
     left_out = unused(settings)
     lexicon = Path(settings["forms.lexicon"]).name
     settings = {**settings, "forms.lexicon": "wordnet" if lexicon in PACKED else lexicon}
-    kept = {
-        key: value
-        for key, value in settings.items()
-        if key not in left_out and not key.startswith(NOT_SETTINGS) and value != usual.get(key)
-    }
-    return hashlib.sha256(json.dumps(sorted(kept.items())).encode()).hexdigest()[:8]
+    return {k: v for k, v in settings.items() if k not in left_out and not k.startswith(NOT_SETTINGS)}
 
 
 def unused(settings: Mapping[str, Any]) -> set[str]:

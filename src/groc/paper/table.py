@@ -6,8 +6,10 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any
 
+from groc.paper.courses import Alike, differences, said_of_differences
 from groc.paper.runs import Job, Results, Run
 from groc.report import table
 
@@ -51,32 +53,67 @@ class Table:
     shown: tuple[str, ...] = ("runs", "seeds", "device")
     layout: Callable[[Sequence[Row]], str] | None = None
     """Prints the rows of a table that has too many to stand below each other."""
+    alike: Alike | None = None
+    """What rows must have in common to be compared; what one has otherwise is in its `differs`."""
 
     def rows(self, results: Results) -> list[Row]:
         """For a program: keys, our figures (None: not run), number of runs (None: not ours), the paper's figures."""
         if self.find is not None:
             return self.find(results)
+        jobs = [cell.job for cell in self.cells if cell.job]
         rows = []
         for cell in self.cells:
             figures = self.measure(results, cell)
+            if self.alike:
+                found = differences(results, cell.job, jobs, self.alike) if cell.job and figures["runs"] else None
+                figures["differs"] = found
             rows.append({**cell.keys, **(figures if cell.job else dict.fromkeys(figures)), "paper": cell.paper})
         return rows
 
+    def said(self, rows: Sequence[Row]) -> str:
+        """What stands below the rows: the note, and what depends on them."""
+        note = " ".join(filter(None, (self.note, self.remark(rows) if self.remark else "")))
+        return "\n\n".join(filter(None, (note, self.said_of_differences(rows))))
+
+    def said_of_differences(self, rows: Sequence[Row]) -> str:
+        """Which rows cannot be compared with the others, and why."""
+        others = [key for key in self.keys if key != "dataset"]
+
+        def name(row: Row) -> str:
+            return row["model"] if "model" in others else ", ".join(f"{key} {row[key] or 'nothing'}" for key in others)
+
+        return said_of_differences(rows, name) if self.alike else ""
+
     def markdown(self, rows: Sequence[Row]) -> str:
         """For a person, the paper's figures beside ours."""
-        note = " ".join(filter(None, (self.note, self.remark(rows) if self.remark else "")))
         if rows and self.layout is not None:
-            return f"{self.layout(rows)}\n\n{note}".rstrip()
+            return f"{self.layout(rows)}\n\n{self.said(rows)}".rstrip()
+        letters = _letters(rows) if "device" in self.shown else {}
+        facts = [name for name in self.shown if name != "device" or len(letters) > 1]
         printed = {name for row in rows for name in row.get("paper", ())}
-        head, lines = [*self.keys], [[str(row[key]) for key in self.keys] for row in rows]
+        head, lines = [*self.keys], [[self._key(row, key) for key in self.keys] for row in rows]
         for name in self.measures:
             head += [f"{name}, paper", f"{name}, ours"] if name in printed else [name]
             for line, row in zip(lines, rows, strict=True):
                 line += [shown(row["paper"].get(name), name), ours(row, name)] if name in printed else [ours(row, name)]
         for line, row in zip(lines, rows, strict=True):
-            line += [listed(row.get(name)) for name in self.shown]
-        body = table([name.replace("_", " ") for name in (*head, *self.shown)], lines) if rows else "Not run."
-        return f"{body}\n\n{note}".rstrip()
+            line += [letters.get(row[name], "") if name == "device" else listed(row.get(name)) for name in facts]
+        body = table([name.replace("_", " ") for name in (*head, *facts)], lines) if rows else "Not run."
+        named = "; ".join(f"{letter} {device}" if len(letters) > 1 else device for device, letter in letters.items())
+        devices = f"Device: {named}." if named else ""
+        return "\n\n".join(filter(None, (body, devices, self.said(rows))))
+
+    def _key(self, row: Row, key: str) -> str:
+        """What names a row, with a mark where it cannot be compared with the others."""
+        is_marked = row.get("differs") and key == ("model" if "model" in self.keys else self.keys[-1])
+        value = NONE if row[key] == "" else str(row[key])
+        return f"{value} *" if is_marked else value
+
+
+def _letters(rows: Sequence[Row]) -> dict[str, str]:
+    """A letter for each device: their names are long, and most rows have the same."""
+    devices = dict.fromkeys(row["device"] for row in rows if row["device"])
+    return dict(zip(devices, ascii_uppercase, strict=False))
 
 
 def measured(results: Results, cell: Cell) -> Row:
@@ -143,5 +180,5 @@ def shown(value: Any, name: str, spread: float | None = None) -> str:
         return f"{value:g}"
     if isinstance(value, float):
         digits = 1 if name in ONE_DIGIT else 2
-        return f"{value:,.{digits}f}" + (f" ± {spread:.{digits}f}" if spread is not None else "")
+        return f"{value:z,.{digits}f}" + (f" ± {spread:.{digits}f}" if spread is not None else "")
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

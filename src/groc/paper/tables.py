@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from groc.paper import published as printed
+from groc.paper.courses import all_but, course
 from groc.paper.open_tables import OPEN_TABLES
-from groc.paper.runs import VARIED, Job, Results, Run, identity
+from groc.paper.runs import Job, Results, Run
 from groc.paper.table import Cell, Row, Table, figures_of, measured, origin, runs_of
 from groc.report import BINS
 
@@ -20,7 +20,7 @@ BIN_NAMES = tuple(
 """Of training frequency; words never seen are left out, since closed sets do not have them."""
 DROPOUT_SITES = ("input", "hidden", "output", "weight", "word")
 SETTINGS = (
-    "output", "dropout", "rate", "encoder rate", "schedule", "clip", "average", "batch", "streams", "epochs",
+    "output", "dropout", "rate", "encoder rate", "clip", "schedule", "average", "batch", "streams", "epochs",
 )  # fmt: skip
 """The columns of the table of hyper-parameters."""
 
@@ -94,30 +94,6 @@ NETWORK = ("output.depth", "output.activation")
 FORMS_DROPOUT = ("forms.relations_dropout", "forms.definition_dropout")
 
 
-def _course(runs: Sequence[Run], *apart: str) -> str | None:
-    """The same for rows whose runs differ in nothing but what tables vary and some settings besides."""
-    alike = {**VARIED, **dict.fromkeys(apart)}
-    return identity({**runs[0].settings, **alike}) if runs else None
-
-
-def _ablated(results: Results, cell: Cell) -> Row:
-    """What was measured, and `course`: the same for rows that differ in nothing but what the table takes away."""
-    return {**measured(results, cell), "course": _course(runs_of(results, cell), *NETWORK)}
-
-
-def _said_of_courses(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Which rows cannot be compared with the others; they are told by the columns named."""
-    told = []
-    for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        mine = [row for row in rows if row["dataset"] == dataset and row["course"]]
-        others = [row for row in mine if row["course"] != mine[0]["course"]]
-        if others:
-            listed = dict.fromkeys(", ".join(row[name] or "nothing" for name in names) for row in others)
-            told.append(f"On {dataset} these have other settings besides than the first, and are not to be compared "
-                        f"with it ({', '.join(names)}): {'; '.join(listed)}.")  # fmt: skip
-    return " ".join(told)
-
-
 def _coverage_cells() -> list[Cell]:
     cells = []
     for how in ("groc, at inference", "groc, retrained", "groc with forms dropout, at inference"):
@@ -137,8 +113,7 @@ def _coverage(results: Results, cell: Cell) -> Row:
     rows = [runs_of(results, other) for other in _COVERAGE if other.keys["model"] == cell.keys["model"]]
     common = set.intersection(*({run.seed for run in runs} for runs in rows if runs)) if any(rows) else set()
     runs = runs_of(results, cell)
-    row = figures_of([run for run in runs if run.seed in common] or runs, cell)
-    return {**row, "course": _course(runs, *FORMS_DROPOUT)}
+    return figures_of([run for run in runs if run.seed in common] or runs, cell)
 
 
 def _speed(results: Results, cell: Cell) -> Row:
@@ -222,19 +197,13 @@ def _settings(run: Run) -> Row:
         for part in ("output.", "prefix.", "training.")
     )
     own = {name for one in printed.HYPER.values() for name in one[run.variant]}
-    plateau = f"plateau, x{training['decay']:g} after {training['patience']} epochs without gain"
-    cosine = f"cosine to {training['rate'] * training['final_rate']:g}"
     return {
         "output": _listed({name: value for name, value in output.items() if name in own}),
         "dropout": "/".join(f"{prefix[f'{site}_dropout']:g}" for site in DROPOUT_SITES),
         "rate": training["rate"],
         "encoder rate": training["encoder_rate"],
-        "schedule": cosine if training["schedule"] == "cosine" else plateau,
         "clip": training["clip"],
-        "average": training["average"],
-        "batch": f"{training['batch']} x {'about ' if training['random_unroll'] else ''}{training['unroll']}",
-        "streams": "rotated" if training["rotate_streams"] else "fixed",
-        "epochs": training["epochs"],
+        **course(run),
     }
 
 
@@ -301,7 +270,7 @@ _ALL = (
     ),
     Table(
         "main", "Output embeddings with a closed vocabulary (perplexity)", "Tables 2 and 9", _MODEL,
-        ("parameters", "dev", "test"), tuple(_main_cells()), measured,
+        ("parameters", "dev", "test"), tuple(_main_cells()), measured, alike=course,
     ),
     Table(
         "frequency", "Test loss of each rival above GroC's, by how often training had the word (nats)", "Figure 3",
@@ -311,19 +280,19 @@ _ALL = (
         "no numbers. Rows that say `paired` have that figure, averaged over the pairs of runs that `groc eval "
         "--against` compared. The others have another one: the difference of the two models' median losses (or mean "
         "losses, where a record has no medians), each averaged over seeds. Above 0, GroC is better.",
-        remark=_said_of_pairs,
+        remark=_said_of_pairs, alike=course,
     ),
     Table(
         "ablations", "GroC with and without its output network, relations and definitions (perplexity)", "Table 3",
-        ("dataset", "output network", "without"), ("dev", "test"), tuple(_ablation_cells()), _ablated,
-        remark=partial(_said_of_courses, names=("output network", "without")),
+        ("dataset", "output network", "without"), ("dev", "test"), tuple(_ablation_cells()), measured,
+        alike=all_but(*NETWORK),
     ),
     Table(
         "coverage", "GroC on penn with a part of WordNet (test perplexity)", "Table 4", ("model", "coverage"),
         ("test",), _COVERAGE, _coverage,
         note="Coverage is the share of WordNet's entries that is left. The rows of a model are of the same seeds: "
         "those that all of its rows with runs have, if there are such. With surface forms alone the paper has 73.1.",
-        remark=partial(_said_of_courses, names=("model",)),
+        alike=all_but(*FORMS_DROPOUT),
     ),
     Table(
         "speed", "Seconds an epoch, their ratio to tied, and what sparse updates cost (test perplexity)", "Table 10",
@@ -332,6 +301,7 @@ _ALL = (
         "its groc has characters where that of our recipes has n-grams. "
         "Our seconds are the median step of `groc bench`, 20 x 35 words without dropout of words and weights, as often "
         "as the text has them; with p, the mean of full and other steps. Perplexities are those of the recipes.",
+        alike=course,
     ),
     Table(
         "size", "Models of comparable size on penn, and our best recipes (test perplexity)", "Table 11",
@@ -339,6 +309,7 @@ _ALL = (
         note="`published`: where the figure beside ours stands; those from `elsewhere` are of the work that the row "
         "names, and not in the paper's table. The best recipes have at most 24 million parameters; they are ours, and "
         "not in it either.",
+        alike=course,
     ),
     Table(
         "hyper-parameters", "The settings behind the main comparison and the best recipes, chosen on dev",
@@ -346,9 +317,10 @@ _ALL = (
         shown=("trials", "runs", "seeds", "device"),
         note="`output`: of the output embedding. `dropout`: of the prefix network's input, hidden states, output and "
         "weights, and of words. `encoder rate` multiplies the rate for what composes all words alike; `clip` is the "
-        "largest norm of the gradient; `average` the decay of the running average of weights, 0 where there is none; "
-        "`batch`: streams x words of each in a step, `about` where that varies; `streams`: whether they begin at "
-        "another place in every epoch. `trials` are those of recorded searches.",
+        "largest norm of the gradient; `schedule`: how the rate falls, with a cosine to that share of it; `average`: "
+        "the decay of the running average of weights, 0 where there is none; `batch`: streams x words of each in a "
+        "step, `about` where that varies; `streams`: whether they begin at another place in every epoch. These four "
+        "and `epochs` are the course of training. `trials` are those of recorded searches.",
         remark=_said_of_budgets,
     ),
 )  # fmt: skip

@@ -462,6 +462,7 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
     ("arguments", "needed"),
     [
         (["mian"], "main"),
+        (["MAIN"], "Did you mean 'main'?"),
         (["Table 2"], "groc paper main."),
         (["Tables 2 and 9"], "groc paper main."),
         (["figure 3"], "groc paper frequency."),
@@ -699,9 +700,11 @@ def test_all_tables_are_listed_with_what_was_run(
     assert listed["size"]["cells"] == 10
     assert main(["paper", "--results", str(tmp_path / "results")]) == 0
     lines = [[cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines()]
-    places = {line[1]: line[3].partition(", figure")[0] for line in lines[2:]}
+    cells = {line[1]: line[2:] for line in lines[2:] if len(line) > 1}
+    places = {name: place.partition(", figure")[0] for name, (_, place, *_) in cells.items()}
     assert (places["main"], places["unseen"]) == ("Tables 2 and 9", "not in it")
     assert all(places.values())
+    assert [cells[name][2] for name in ("main", "memory")] == ["1 of 14", "0"]  # what was run, where there is no whole
     assert main(["paper", "--results", str(tmp_path / "nowhere")]) == 0
     assert "nowhere" in capsys.readouterr().err
 
@@ -772,6 +775,18 @@ def test_what_is_missing_is_trained_once(
     assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
     assert "epoch" not in capsys.readouterr().err
     assert record.read_text() == text
+
+
+@pytest.mark.parametrize("lacks", ["corpora/wikitext-2", "corpora/penn has no test text"])
+def test_a_text_that_is_not_there_is_known_before_training(
+    lacks: str, tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    if "penn" in lacks:
+        (corpora / "penn" / "test.txt").unlink()
+    assert main(["paper", "main", "--run", "--model", "tied", *folders, *small({"training.epochs": 1})]) == 1
+    assert lacks in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_dynamic_evaluation_is_run_too(tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,10 +236,10 @@ def test_a_row_of_another_course_of_training_is_marked(name: str, older: bool, t
     assert {row["model"]: row["differs"] for row in rows if row["differs"]} == ({"lookup": DIFFERS} if older else {})
     assert all((row["differs"] is None) == (not row["runs"]) for row in rows)
     shown = TABLES[name].markdown(rows)
-    assert (" lookup * |" in shown) == older
+    assert ("| lookup * " in shown) == older
     assert ("on penn lookup, with schedule cosine to 1% (groc: cosine to 60%), average 0" in shown) == older
     assert ("The course of training is how long" in shown) == older
-    assert shown.count(" * |") == older
+    assert shown.count(" * ") == older
     assert TABLES[name].said(rows) in shown
 
 
@@ -288,7 +288,7 @@ def test_an_ablation_with_other_settings_besides_is_named(tmp_path: Path, otherw
     assert [row["without"] for row in rows if row["differs"]] == ["both"] * otherwise
     told = "on penn output network yes, without both, with prefix.word_dropout 0.9 (groc: "
     assert (told in shown) == otherwise
-    assert (" both * |" in shown) == otherwise
+    assert ("| both * " in shown) == otherwise
     assert "course of training" not in shown  # dropout is no part of it
 
 

@@ -114,16 +114,16 @@ def bin_name(row: dict[str, Any]) -> str:
     return f"{row['from']:,}-{row['to']:,} times" if row["to"] else f"{row['from']:,} times or more"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown that is also readable as it is: first column left, the others right."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+    """A table in Markdown that is also readable as it is: the first columns, which are names, left, others right."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
         padded = [
-            cell.ljust(width) if i == 0 else cell.rjust(width)
+            cell.ljust(width) if i < names else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ]
         return "| " + " | ".join(padded) + " |"
 
-    rule = "|" + "|".join("-" * (width + 1) + ("-" if i == 0 else ":") for i, width in enumerate(widths)) + "|"
+    rule = "|" + "|".join("-" * (width + 1) + ("-" if i < names else ":") for i, width in enumerate(widths)) + "|"
     return "\n".join([line(head), rule, *map(line, rows)])

@@ -41,7 +41,9 @@ def paper(
     if name not in TABLES:
         if mine := _with(name):
             raise GrocError(f"{name} of the paper is in groc paper {' and in groc paper '.join(mine)}.")
-        raise GrocError(f"There is no table {name!r}.{nearest_hint(name, TABLES)} Choose from {', '.join(TABLES)}.")
+        raise GrocError(
+            f"There is no table {name!r}.{nearest_hint(name.lower(), TABLES)} Choose from {', '.join(TABLES)}."
+        )
     if seeds is not None and seeds < 1:
         raise GrocError(f"--seeds is how many seeds are trained, 1 or more, not {seeds}.")
     table = TABLES[name]
@@ -146,11 +148,12 @@ def _list(results: Results, as_json: bool) -> None:
             str(row["table"]),
             str(row["title"]),
             f"{row['paper'] or 'not in it'}{', figure' if row['figure'] else ''}",
-            f"{row['run']} of {row['cells']}",
+            f"{row['run']} of {row['cells']}" if TABLES[str(row["table"])].cells else str(row["run"]),
         ]
         for row in tables
     ]
-    print(markdown(["groc paper", "what it shows", "in the paper", "cells with runs"], lines))
+    print(markdown(["groc paper", "what it shows", "in the paper", "cells with runs"], lines, names=3))
+    print("\nA number alone is of a table that has no fixed cells: it shows whatever was run.")
 
 
 def count(table: Table, results: Results) -> dict[str, int]:

@@ -57,6 +57,11 @@ def run_missing(
         print(f"There is no recipe with a variant {name}: left out.", file=sys.stderr)
     jobs = [(job, extras) for job, extras in jobs if f"{job.recipe}/{job.variant}" in known]
     place = Place(results, corpora, runs)
+    known_runs = Results(results, quiet=True)
+    for job, seed in ((job, seed) for job, _ in jobs for seed in range(1, seeds + 1)):
+        if not _find(known_runs, job, _config(job, seed, corpora, settings)):
+            for split in ("train", "valid", "test"):  # what is not there is known before hours of training
+                Corpus(corpora / job.dataset).path(split)
     for seed in range(1, seeds + 1):  # every cell once before any cell twice
         for job, extras in jobs:
             _fill(job, _config(job, seed, corpora, settings), extras, place)

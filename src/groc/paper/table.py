@@ -98,7 +98,8 @@ class Table:
                 line += [shown(row["paper"].get(name), name), ours(row, name)] if name in printed else [ours(row, name)]
         for line, row in zip(lines, rows, strict=True):
             line += [letters.get(row[name], "") if name == "device" else listed(row.get(name)) for name in facts]
-        body = table([name.replace("_", " ") for name in (*head, *facts)], lines) if rows else "Not run."
+        head = [name.replace("_", " ") for name in (*head, *facts)]
+        body = table(head, lines, names=len(self.keys)) if rows else "Not run."
         named = "; ".join(f"{letter} {device}" if len(letters) > 1 else device for device, letter in letters.items())
         devices = f"Device: {named}." if named else ""
         return "\n\n".join(filter(None, (body, devices, self.said(rows))))

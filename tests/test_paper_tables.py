@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -321,3 +322,31 @@ def test_a_device_that_all_rows_share_is_named_once(tmp_path: Path) -> None:
 
 def test_a_difference_of_nothing_has_no_sign() -> None:
     assert (shown_as(-0.001, "gain"), shown_as(-0.01, "gain")) == ("0.00", "-0.01")
+
+
+# --- what is open -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
+    open_questions = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))["open_questions"]
+
+    def said() -> str:
+        return "\n".join(open_questions(Results(tmp_path)))
+
+    main_comparison(tmp_path, **OLDER)
+    before = said()
+    assert "course of training that GroC has: on penn lookup." in before
+    assert "Run with one seed alone: on penn lookup, tied, groc; on wikitext-2 groc." in before
+    assert "lookup 1 (1), convolutional 0 (0), tied 1 (1)" in before
+    assert "Not run of `groc paper coverage`: 16 on penn." in before
+    assert "Not compared with GroC word by word: on penn lookup, tied." in before
+    assert "tied loses +0.00 nats against GroC in the median and +0.00 in the mean" in before
+    for model in published.MODELS:
+        for dropout in (0.6, 0.7):
+            for seed in (1, 2):
+                record(tmp_path, f"penn/{model}", seed, curve=(70.0, 50.0, 50.1), prefix__word_dropout=dropout)
+    after = said()
+    assert "that GroC has" not in after
+    assert "Run with one seed alone: on wikitext-2 groc." in after
+    assert "lookup 2 (3), convolutional 2 (2), tied 3 (3)" in after
+    assert "Best at the last epoch, so that longer training may help: on wikitext-2 groc." in after

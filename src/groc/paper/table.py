@@ -77,12 +77,14 @@ class Table:
 
     def said_of_differences(self, rows: Sequence[Row]) -> str:
         """Which rows cannot be compared with the others, and why."""
+        return said_of_differences(rows, self.named) if self.alike else ""
+
+    def named(self, row: Row) -> str:
+        """What a row of a dataset is called in a sentence."""
         others = [key for key in self.keys if key != "dataset"]
-
-        def name(row: Row) -> str:
-            return row["model"] if "model" in others else ", ".join(f"{key} {row[key] or 'nothing'}" for key in others)
-
-        return said_of_differences(rows, name) if self.alike else ""
+        if "model" in others:
+            return str(row["model"])
+        return ", ".join(f"{key} {row[key] or 'nothing'}" for key in others)
 
     def markdown(self, rows: Sequence[Row]) -> str:
         """For a person, the paper's figures beside ours."""

@@ -39,7 +39,7 @@ def _main_cells() -> list[Cell]:
     return cells
 
 
-def _by_bin(tests: Iterable[Row | None], key: str) -> dict[str, float]:
+def by_bin(tests: Iterable[Row | None], key: str) -> dict[str, float]:
     """A figure of each bin of the test text, averaged over those that have it."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for figures in filter(None, tests):
@@ -55,10 +55,10 @@ def _frequency(results: Results, cell: Cell) -> Row:
         for model in (cell.keys["model"], "groc")
     )
     if paired := [run for run in runs if any(one.against(run) for one in groc)]:
-        gains = _by_bin((one.against(run) for run in paired for one in groc), "median")
+        gains = by_bin((one.against(run) for run in paired for one in groc), "median")
         return {**dict.fromkeys(BIN_NAMES), **gains, "of": "paired", **origin(paired)}
     for kind, key in (("median", "median_loss"), ("mean", "loss")):
-        ours, theirs = (_by_bin((run.test() for run in some), key) for some in (groc, runs))
+        ours, theirs = (by_bin((run.test() for run in some), key) for some in (groc, runs))
         if gains := {name: theirs[name] - ours[name] for name in theirs if name in ours}:
             return {**dict.fromkeys(BIN_NAMES), **gains, "of": kind, **origin(runs)}
     return {**dict.fromkeys(BIN_NAMES), "of": None, **origin([])}
@@ -207,13 +207,18 @@ def _settings(run: Run) -> Row:
     }
 
 
-def _said_of_budgets(rows: Sequence[Row]) -> str:
-    """On which corpora no search gave all models of the main comparison as much."""
+def unequally_searched(rows: Sequence[Row]) -> list[str]:
+    """On which corpora no search gave all models of the main comparison as much, by the rows of hyper-parameters."""
     unequal = []
     for dataset in printed.DATASETS:
         budgets = {row["budget"] for row in rows if row["dataset"] == dataset and row["model"] in printed.MODELS}
         if len(budgets) > 1 or "" in budgets:
             unequal.append(dataset)
+    return unequal
+
+
+def _said_of_budgets(rows: Sequence[Row]) -> str:
+    unequal = unequally_searched(rows)
     if not unequal:
         return ""
     return f"No search with equal budgets for the seven models is recorded on {' or '.join(unequal)}."

@@ -350,3 +350,16 @@ def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
     assert "Run with one seed alone: on wikitext-2 groc." in after
     assert "lookup 2 (3), convolutional 2 (2), tied 3 (3)" in after
     assert "Best at the last epoch, so that longer training may help: on wikitext-2 groc." in after
+
+
+def test_retrained_models_of_another_course_say_nothing_of_coverage(tmp_path: Path) -> None:
+    claims = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))["closed_claims"]
+
+    def retrained() -> str:
+        return next(str(line) for line in claims(Results(tmp_path)) if line.startswith("Retrained"))
+
+    add_test(record(tmp_path, "penn/groc"), 70.0)
+    add_test(record(tmp_path, "penn/groc", forms__coverage=0.2, **OLDER), 90.0)
+    assert "true in 0 of 0" in retrained()
+    add_test(record(tmp_path, "penn/groc", curve=(70.0, 60.0), forms__coverage=0.2), 71.0)
+    assert "true in 1 of 1" in retrained()

@@ -354,7 +354,7 @@ def test_one_process_at_a_time_searches_in_a_folder(
 def test_a_system_without_locks_searches_all_the_same(
     untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("groc.search.fcntl", None)
+    monkeypatch.setattr("groc.files.fcntl", None)
     search = made(untested, tmp_path / "out")
     search.run()
     assert [trial.state for trial in search.trials] == ["done", "done"]

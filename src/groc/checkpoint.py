@@ -7,6 +7,7 @@ lexicon.jsonl       the lexicon entries used, so that no WordNet is needed (GroC
 README.md           model card
 metrics.jsonl       one line an epoch
 state.safetensors   what training needs to go on; may be deleted
+run.lock            empty; locked while a process trains there
 
 A packed one, made to be passed on, has weights of half precision and, in place of the lexicon's text, the training
 words' vectors as they were composed (vectors.safetensors). The small model that comes along is of this kind.

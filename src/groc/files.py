@@ -12,6 +12,11 @@ from pathlib import Path
 
 from groc.errors import GrocError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -101,6 +106,27 @@ def replace_folder(target: Path) -> Iterator[Path]:
                     raise
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def alone(lock: Path, otherwise: str) -> Iterator[None]:
+    """Keep other processes out of a folder by a lock on a file in it; who comes second is told what `otherwise` says.
+
+    The system lifts the lock with the process, however that ends. The file stays: if it were removed, two later
+    processes could each hold a lock on a file of that name.
+    """
+    with explained(lock):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = open(lock, "ab")  # noqa: SIM115
+    with handle:
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise GrocError(otherwise) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
 
 
 def _umask() -> int:

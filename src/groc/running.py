@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from groc.compute import Group, Policy
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
+from groc.files import alone
 from groc.files import check_folder as check_writable
 from groc.model import LanguageModel
 from groc.progress import Progress
@@ -24,6 +25,7 @@ from groc.report import summarise
 from groc.results import RESULT, write_result
 from groc.training import Interrupted, Trainer
 
+LOCK = "run.lock"
 MAY_CHANGE = ("compute.", "training.epochs", "training.save_minutes", "corpus")
 """What may differ between a run and its resumption."""
 
@@ -34,11 +36,16 @@ def check_folder(config: Config, folder: Path, resume: bool) -> None:
     """Whether a run with these settings can begin, or go on, in the folder."""
     if folder.exists() and not folder.is_dir():
         raise GrocError(f"{folder} is a file, so no run can be kept there: choose another --out.")
-    if not resume and folder.exists() and any(folder.iterdir()):
+    if not resume and _holds_something(folder):
         raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
     if resume:
         _check_same(config, folder)
     check_writable(folder)
+
+
+def _holds_something(folder: Path) -> bool:
+    """Whether there is more in it than the mark of a process that came to nothing."""
+    return folder.is_dir() and any(path.name != LOCK for path in folder.iterdir())
 
 
 @contextmanager
@@ -47,7 +54,7 @@ def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if not folder.is_dir() or not any(folder.iterdir()):
+        if not _holds_something(folder):
             raise
         if group.leads:
             go_on = f"Go on with the same command and --resume; the state is in {folder}."
@@ -85,25 +92,36 @@ def train_model(
     trainer = trainer_class(
         model, config, train.ids(model.vocabulary), corpus.text("valid"), folder, policy, group, quiet
     )
-    if resume:
-        trainer.restore()
+    with _alone_in(folder) if group.leads else nullcontext():
+        if group.leads:
+            check_folder(config, folder, resume)  # another process may have trained there in the meantime
+        if resume:
+            trainer.restore()
+            if not trainer.quiet:
+                _tell_of_other_epochs(config, folder)
+        elif group.leads:
+            checkpoint.save_start(folder, model, config)
+        group.wait()
+        if not resume:
+            trainer.save_state()  # so that there is always something to go on from
         if not trainer.quiet:
-            _tell_of_other_epochs(config, folder)
-    elif group.leads:
-        checkpoint.save_start(folder, model, config)
-    group.wait()
-    if not resume:
-        trainer.save_state()  # so that there is always something to go on from
-    if not trainer.quiet:
-        print(
-            f"{config.name}: {model.parameter_count():,} parameters, {len(model.vocabulary):,} words, "
-            f"{len(train):,} training tokens, {trainer.policy.describe()}",
-            file=sys.stderr,
-        )
-    trainer.run()
-    figures = _finish(trainer, folder, measure) if group.leads else {}
-    group.wait()
-    return figures
+            print(
+                f"{config.name}: {model.parameter_count():,} parameters, {len(model.vocabulary):,} words, "
+                f"{len(train):,} training tokens, {trainer.policy.describe()}",
+                file=sys.stderr,
+            )
+        trainer.run()
+        figures = _finish(trainer, folder, measure) if group.leads else {}
+        group.wait()
+        return figures
+
+
+def _alone_in(folder: Path) -> AbstractContextManager[None]:
+    return alone(
+        folder / LOCK,
+        f"Another process is training in {folder}: wait for its end, or stop it and then go on with --resume; for a run "
+        "of its own choose another --out.",
+    )
 
 
 def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:

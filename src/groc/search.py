@@ -11,8 +11,7 @@ import json
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,17 +25,12 @@ from groc.compute import Group, choose
 from groc.config import Config
 from groc.corpus import Corpus, Text
 from groc.errors import GrocError
-from groc.files import explained, write_text
+from groc.files import alone, write_text
 from groc.nn.sampling import check_sample
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_searched, distinct, ends_of
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
 from groc.training import Interrupted
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 RECORD, LOCK = "search.json", "search.lock"
 FEWEST = 4
@@ -105,7 +99,8 @@ class Search:
         """Go on until the budget is spent."""
         if self.is_over:
             return
-        with self._alone():
+        busy = f"{self.folder} is being searched by another process: wait for that one, or choose another --out."
+        with alone(self.folder / LOCK, busy):
             self._restore()  # another process may have gone on in the meantime
             while not self.is_over:
                 if not self.trials or self.trials[-1].state != "running":
@@ -266,24 +261,6 @@ class Search:
         shutil.rmtree(self.path(self.trials[0]), ignore_errors=True)
         (self.folder / RECORD).unlink(missing_ok=True)
         self.trials.clear()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes out of the folder. The system lifts the lock with the process, however that ends."""
-        with explained(self.folder / LOCK):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = open(self.folder / LOCK, "ab")  # noqa: SIM115
-        with lock:
-            try:
-                if fcntl is not None:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise GrocError(
-                    f"{self.folder} is being searched by another process: wait for that one, or choose another --out."
-                ) from None
-            except OSError:
-                pass  # a file system without locks
-            yield
 
 
 class Watch(Group):

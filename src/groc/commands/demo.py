@@ -20,7 +20,7 @@ from groc.demo import corpora, newcomers, plot
 from groc.demo.figures import Contestant, Domain, Figures, Newcomer
 from groc.demo.story import comparison, conclusion, introduction, setting
 from groc.errors import GrocError
-from groc.files import write_text
+from groc.files import alone, write_text
 from groc.lexicon import WordNet
 from groc.lexicon.install import install
 from groc.lexicon.locate import find_folder
@@ -37,9 +37,16 @@ NEW_WORDS, NEAREST, GUESSES = 10, 6, 4
 
 
 def demo(out: str, epochs: int | None, seed: int, as_json: bool) -> None:
-    started = time.monotonic()
     folder = Path(out)
-    clear(folder)
+    claim(folder)
+    busy = f"Another demo is being made in {folder}: wait for its end, or choose another --out."
+    with alone(folder / MARKER, busy):
+        clear(folder)
+        _make(folder, epochs, seed, as_json)
+
+
+def _make(folder: Path, epochs: int | None, seed: int, as_json: bool) -> None:
+    started = time.monotonic()
     _say("Corpus one: WordNet's usage examples. Corpus two: the docstrings of Python's standard library.")
     corpora.write_home(_wordnet(), folder / HOME, seed)
     corpora.write_away(folder / AWAY, seed)
@@ -67,13 +74,18 @@ def demo(out: str, epochs: int | None, seed: int, as_json: bool) -> None:
     )
 
 
-def clear(folder: Path) -> None:
-    """Make the folder ready for a demo: an earlier demo's files go, anybody else's stay and are a reason to stop."""
+def claim(folder: Path) -> None:
+    """Make the folder one for demos: anybody else's files are a reason to stop."""
     if folder.exists() and not folder.is_dir():
         raise GrocError(f"{folder} is a file: choose another --out.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         raise GrocError(f"{folder} is not empty and no demo made it: choose another --out.")
-    write_text(folder / MARKER, "Made by groc demo, which may replace what it left here.\n")
+    if not (folder / MARKER).exists():  # else it may be locked, and is not to be replaced
+        write_text(folder / MARKER, "Made by groc demo, which may replace what it left here.\n")
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier demo left."""
     for name in (HOME, AWAY, GROC, TIED):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (FIGURES, PICTURE):

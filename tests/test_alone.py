@@ -1,0 +1,116 @@
+"""One process at a time writes in a folder, and one that was killed keeps nobody out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import as_pairs, snapshot, tiny_settings
+
+from groc import checkpoint
+from groc.cli import main
+from groc.commands import demo
+from groc.files import alone
+from groc.running import LOCK
+
+pytest.importorskip("fcntl", reason="Windows has no such locks")
+LOCKING = "import sys, groc.files\nwith groc.files.alone(groc.files.Path(sys.argv[1]), ''): print('locked'), input()"
+
+
+def training(corpus: Path, out: Path, *more: str) -> list[str]:
+    return ["train", "tiny", *as_pairs(tiny_settings("tied")), "--corpus", str(corpus), "--out", str(out), *more]
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@contextmanager
+def locked(lock: Path) -> Iterator[None]:
+    """By another process, which is killed at the end."""
+    command = [sys.executable, "-u", "-c", LOCKING, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        yield
+        other.kill()
+
+
+def test_a_run_that_is_being_trained_is_not_resumed_beside_that_but_when_it_was_killed(
+    corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    endless = training(corpus_folder, out, "training.epochs=1000000", "training.stop_after=0")
+    running = subprocess.Popen([sys.executable, "-m", "groc", *endless], stderr=subprocess.DEVNULL)
+    try:
+        while not (out / checkpoint.METRICS).exists():
+            assert running.poll() is None
+            time.sleep(0.01)
+        assert main([*endless, "--resume", "training.epochs=1"]) == 1
+        assert f"Another process is training in {out}: wait for its end, or stop it" in said(capsys)
+        assert running.poll() is None
+    finally:
+        running.kill()
+        running.wait()
+    epochs = len((out / checkpoint.METRICS).read_text().splitlines()) + 1
+    assert main([*endless, f"training.epochs={epochs}", "--resume"]) == 0
+
+
+def test_the_same_command_twice_at_once_trains_once(
+    corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other one came first, but has not written anything yet."""
+    out = tmp_path / "run"
+    with locked(out / LOCK):
+        assert main(training(corpus_folder, out)) == 1
+        assert "Another process is training" in said(capsys)
+        assert [path.name for path in out.iterdir()] == [LOCK]
+    assert main(training(corpus_folder, out)) == 0
+
+
+def test_what_another_process_trained_in_the_meantime_is_kept(
+    corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from groc.commands import train
+
+    command, build = training(corpus_folder, tmp_path / "run"), train.build
+    left: list[dict[str, str]] = []
+
+    def build_slowly(*arguments: Any) -> Any:
+        monkeypatch.setattr(train, "build", build)
+        assert main(command) == 0
+        left.append(snapshot(tmp_path / "run"))
+        return build(*arguments)
+
+    monkeypatch.setattr(train, "build", build_slowly)
+    assert main(command) == 1
+    assert "is not empty" in said(capsys)
+    assert [snapshot(tmp_path / "run")] == left
+
+
+def test_adapting_too(corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(training(corpus_folder, tmp_path / "run")) == 0
+    with locked(tmp_path / "out" / LOCK):
+        assert main(["adapt", str(tmp_path / "run"), str(corpus_folder), "--out", str(tmp_path / "out")]) == 1
+    assert "Another process is training" in said(capsys)
+
+
+def test_a_demo_that_is_being_made_is_not_cleared_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demo.claim(tmp_path)
+    (tmp_path / "demo.json").touch()
+    with locked(tmp_path / demo.MARKER):
+        assert main(["demo", "--out", str(tmp_path)]) == 1
+    assert "Another demo is being made" in said(capsys)
+    assert (tmp_path / "demo.json").exists()
+
+
+def test_a_folder_may_be_entered_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with alone(tmp_path / "made" / "lock", "busy"):
+            pass

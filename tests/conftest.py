@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from groc.lexicon import Glossary, Lexicon
 from groc.lexicon.locate import find_folder
 from groc.model import LanguageModel
 from groc.nn.input import UsualEntries
+from groc.scoring import Scores
+from groc.training import Trainer
 from groc.vocabulary import Vocabulary
 
 settings.register_profile(
@@ -147,6 +150,18 @@ def snapshot(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def signal_while_the_last_valid_text_is_read(patch: pytest.MonkeyPatch, number: int) -> None:
+    """In this process, in whatever it trains."""
+    score_valid = Trainer.score_valid
+
+    def signalled(trainer: Trainer, *arguments: Any, **more: Any) -> Scores:
+        if trainer.position.epoch == trainer.options.epochs - 1:
+            signal.raise_signal(number)
+        return score_valid(trainer, *arguments, **more)
+
+    patch.setattr(Trainer, "score_valid", signalled)
 
 
 @pytest.fixture(scope="session", autouse=True)

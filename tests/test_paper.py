@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import runpy
+import signal
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import as_pairs, sentences, snapshot, tiny_settings
+from conftest import as_pairs, sentences, signal_while_the_last_valid_text_is_read, snapshot, tiny_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -787,6 +788,20 @@ def test_a_text_that_is_not_there_is_known_before_training(
     assert main(["paper", "main", "--run", "--model", "tied", *folders, *small({"training.epochs": 1})]) == 1
     assert lacks in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_whoever_stops_it_at_the_end_of_a_run_stops_it_altogether(
+    tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    chosen = ["--dataset", "penn", "--model", "tied", "--model", "lookup"]
+    command = ["paper", "main", "--run", *chosen, *folders, *small({"training.epochs": 1})]
+    with monkeypatch.context() as patch:
+        signal_while_the_last_valid_text_is_read(patch, signal.SIGTERM)
+        assert main(command) == 130
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert main(command) == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
 def test_dynamic_evaluation_is_run_too(tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import as_pairs, tiny_config, tiny_settings
+from conftest import as_pairs, signal_while_the_last_valid_text_is_read, tiny_config, tiny_settings
 
 import groc.search
 from groc.checkpoint import METRICS, STATE
@@ -25,7 +25,7 @@ from groc.errors import GrocError
 from groc.paper import TABLES, Results
 from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, idle, parse_space
 from groc.recipe import load_recipe
-from groc.search import FEWEST, LOCK, RECORD, Search, Trial
+from groc.search import FEWEST, LOCK, RECORD, Search, Trial, Watch
 
 RATES: Space = {"training.rate": ["0.02", "0.01"]}
 TWO: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0.0", "0.2"]}
@@ -516,6 +516,30 @@ def test_a_time_limit_stops_it_between_trainings_too(
         signal.signal(signal.SIGTERM, before)
     assert "Go on with the same command" in capsys.readouterr().err
     assert main(command) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_at_the_end_of_a_training_too(
+    untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    command = small_search(untested, tmp_path / "out", "output.dropout=0.0,0.3")
+    with monkeypatch.context() as patch:
+        signal_while_the_last_valid_text_is_read(patch, number)
+        assert main(command) == 130
+    (trial,) = json.loads((tmp_path / "out" / RECORD).read_text())["trials"]
+    assert trial["state"] == "running"
+    assert main(command) == 0
+    trials = json.loads((tmp_path / "out" / RECORD).read_text())["trials"]
+    assert [trial["state"] for trial in trials] == ["done", "done"]
+
+
+def test_who_stops_a_search_gives_no_trial_up(tmp_path: Path) -> None:
+    (tmp_path / METRICS).write_text('{"valid_perplexity": 9.0}\n')
+    watch = Watch(tmp_path, lambda curve: True)
+    assert watch.must_stop(True)
+    assert not watch.stops
+    assert watch.must_stop(False)
+    assert watch.stops
 
 
 def test_a_search_in_which_every_trial_fails_is_a_failure(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import snapshot, tiny_config, tiny_model
+from conftest import signal_while_the_last_valid_text_is_read, snapshot, tiny_config, tiny_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -174,6 +174,32 @@ class TestResuming:
         config, expected, steps = uninterrupted
         workshop.run(tmp_path, config, [1, steps])
         assert_same_end(tmp_path, expected)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_stopped_while_the_last_valid_text_is_read(
+        self, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        """What comes next, of a search or a table, is not to begin."""
+        config = tiny_config("tied")
+        workshop.run(tmp_path / "expected", config)
+        with monkeypatch.context() as patch:
+            signal_while_the_last_valid_text_is_read(patch, number)
+            with pytest.raises(Interrupted):
+                workshop.trainer(tmp_path / "run", config).run()
+        workshop.trainer(tmp_path / "run", config, resume=True).run()
+        assert_same_end(tmp_path / "run", tmp_path / "expected")
+
+    def test_processes_that_train_together_stop_after_the_same_step(
+        self, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One is told between two steps; the other hears of it in the next."""
+        trainer = workshop.trainer(tmp_path, tiny_config("tied"))
+        heard: list[bool] = []
+        monkeypatch.setattr(trainer.group, "must_stop", lambda told: heard.append(told) or told)
+        interrupt_after(trainer, 3)
+        with pytest.raises(Interrupted):
+            trainer.run()
+        assert heard == [False, False, False, True]
 
     def test_killed_after_a_save_inside_an_epoch(
         self, uninterrupted: tuple[Config, Path, int], workshop: Workshop, tmp_path: Path

@@ -119,8 +119,8 @@ def train_model(
 def _alone_in(folder: Path) -> AbstractContextManager[None]:
     return alone(
         folder / LOCK,
-        f"Another process is training in {folder}: wait for its end, or stop it and then go on with --resume; for a run "
-        "of its own choose another --out.",
+        f"Another process is training in {folder}: wait for its end, or stop it and then go on with --resume; for "
+        "another run choose another --out.",
     )
 
 

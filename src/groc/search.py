@@ -274,13 +274,15 @@ class Watch(Group):
         """Whether a step was made."""
 
     def must_stop(self, told: bool) -> bool:
-        """The curve grows by a line an epoch."""
+        """The curve grows by a line an epoch. Who is told to stop from outside gives nothing up."""
         self.asked = True
+        if super().must_stop(told):
+            return True
         metrics = self.folder / checkpoint.METRICS
         size = metrics.stat().st_size if metrics.exists() else 0
         if size != self.seen:
             self.seen, self.stops = size, self.is_hopeless(read_curve(self.folder))
-        return super().must_stop(told) or self.stops
+        return self.stops
 
 
 def digest(text: Text) -> str:

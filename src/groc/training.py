@@ -110,7 +110,10 @@ class Trainer:
         """The weights of the best epoch, where the run folder does not have them yet."""
         self.saves = Saves()
         self.quiet = quiet or not group.leads
+        self.told = False
+        """Whether this process was told to stop."""
         self.stop = False
+        """Whether any was, as all of them found in the last step."""
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -121,6 +124,8 @@ class Trainer:
             with stop_signals(self._asked_to_stop):
                 while not self._is_done():
                     self._epoch()
+            if self.group.any(self.told):  # after the last step; the end of the last epoch has saved the state
+                raise Interrupted
         finally:  # where it went wrong: no state can be saved, but the best weights can
             self.write_best()
 
@@ -178,8 +183,7 @@ class Trainer:
         if self.averaged:
             self.averaged.update()
 
-        if self.group.must_stop(self.stop):  # no assignment: a signal may come while this process waits for the others
-            self.stop = True
+        self.stop = self.group.must_stop(self.told)
         position.at += unroll
         position.step += 1
         position.words += unroll * options.batch
@@ -392,6 +396,6 @@ class Trainer:
 
     def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-C and a polite kill stop training at the next step, after a save. A second Ctrl-C stops at once."""
-        if self.stop and number == signal.SIGINT:
+        if self.told and number == signal.SIGINT:
             signal.default_int_handler(number, frame)
-        self.stop = True
+        self.told = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -278,6 +279,31 @@ def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_
     search.run()
     assert [trial.state for trial in search.trials] == ["failed", "done"]
     assert search.best is search.trials[1]
+
+
+@pytest.mark.parametrize(
+    ("room", "left"),
+    [(1_000, []), (10_000, []), (30_000, ["running"])],  # not for the record, for a trial's start, for what it learned
+)
+def test_a_full_disk_stops_the_search_and_no_trial_fails(
+    untested: Path, tmp_path: Path, room: int, left: list[str]
+) -> None:
+    """A limit on the size of files makes real writes fail, as a full disk does."""
+    whole, search = (made(untested, tmp_path / name) for name in ("whole", "out"))
+    whole.run()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+        with pytest.raises(GrocError, match=r"No room on the disk .*free some space and run again"):
+            search.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    again = made(untested, tmp_path / "out")
+    assert [trial.state for trial in again.trials] == left
+    again.run()
+    assert [without_time(trial) for trial in again.trials] == [without_time(trial) for trial in whole.trials]
 
 
 def test_a_sample_that_is_none_is_refused_before_anything_is_trained(untested: Path, tmp_path: Path) -> None:

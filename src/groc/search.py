@@ -30,7 +30,7 @@ from groc.nn.sampling import check_sample
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_searched, distinct, ends_of
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
-from groc.training import Interrupted
+from groc.training import Diverged, Interrupted
 
 RECORD, LOCK = "search.json", "search.lock"
 FEWEST = 4
@@ -190,14 +190,13 @@ class Search:
                 "valid_perplexity_in_streams": trial.valid_perplexity,
             }
             write_result(folder / RESULT, config, choose(config.compute), facts, _metrics(folder))
-        except (GrocError, torch.OutOfMemoryError) as error:
-            if not watch.asked and isinstance(error, GrocError):
-                # Nothing was trained: the settings, the corpus or the device are wrong.
-                if trial.number == 0 and not started:
-                    self._forget()
-                raise
+        except (Diverged, torch.OutOfMemoryError) as error:
             trial.state = "failed"
             print(f"{folder} failed: {error}", file=sys.stderr)
+        except GrocError:  # no fault of this trial: the settings, the corpus or the device are wrong, or a disk is full
+            if trial.number == 0 and not (folder / checkpoint.STATE).is_file():
+                self._forget()
+            raise
         rows = _metrics(folder)
         trial.epochs, trial.seconds = len(rows), rows[-1]["seconds"] if rows else 0.0
 
@@ -270,12 +269,9 @@ class Watch(Group):
         super().__init__()
         self.folder, self.is_hopeless = folder, is_hopeless
         self.seen, self.stops = 0, False
-        self.asked = False
-        """Whether a step was made."""
 
     def must_stop(self, told: bool) -> bool:
         """The curve grows by a line an epoch. Who is told to stop from outside gives nothing up."""
-        self.asked = True
         if super().must_stop(told):
             return True
         metrics = self.folder / checkpoint.METRICS

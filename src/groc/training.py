@@ -42,6 +42,10 @@ class Interrupted(KeyboardInterrupt):
     """Training was stopped from outside, and its state is saved."""
 
 
+class Diverged(GrocError):
+    """Training with these settings leads nowhere."""
+
+
 class Trainer:
     """Trains one model on one text, in a run folder that always holds a state to go on from."""
 
@@ -284,13 +288,13 @@ class Trainer:
             raise self._diverged("the loss is")
         return means
 
-    def _diverged(self, what: str) -> GrocError:
+    def _diverged(self, what: str) -> Diverged:
         kept = ""
         if self.kept_step is not None:
             state = "the last good state" if self.kept_step else "nothing but the start of the run"
             best = f", besides the best weights, those of epoch {self.position.best_epoch}"
             kept = f"; {state} is kept in {self.folder}{best if self.position.best_epoch else ''}"
-        return GrocError(
+        return Diverged(
             f"Training diverged: {what} not a number any more in epoch {self.position.epoch + 1}, at or before step "
             f"{self.position.step}: lower training.rate or training.clip and start again{kept}."
         )

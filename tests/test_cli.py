@@ -914,10 +914,31 @@ class TestFullDisk:
             )
             assert done.returncode == 1
             assert "Traceback" not in done.stderr
-            assert done.stderr.splitlines()[-1].startswith("groc: No room on the disk")
+            assert re.fullmatch(
+                rf"groc: No room on the disk to write \S+: free some space and go on with the same command and "
+                rf"--resume; the last good state is in {folder}\.",
+                done.stderr.splitlines()[-1],
+            )
             assert snapshot(folder) == before
         assert run(*tiny_train(folder, "--resume", **QUICK))[0] == 0
         assert_same_run(folder, uninterrupted)
+
+    def test_where_there_is_no_state_yet_it_is_not_said_to_resume(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "run"
+        done = subprocess.run(
+            [sys.executable, "-m", "groc", *tiny_train(folder)],
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)),
+        )
+        assert done.returncode == 1
+        assert done.stderr.splitlines()[-1].endswith(
+            f"start again when you have deleted {folder}, which holds no state to go on from yet."
+        )
+        shutil.rmtree(folder)
+        assert run(*tiny_train(folder))[0] == 0
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     def test_no_room_for_the_learning_curve(

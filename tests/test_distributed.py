@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,24 @@ def test_a_run_goes_on_with_another_number_of_processes(
     losses = [[row["valid_loss"] for row in curve(tmp_path / name)] for name in ("one", "other")]
     assert len(losses[0]) == 2
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_where_the_first_process_cannot_go_on_each_says_so_in_a_line(corpus_folder: Path, tmp_path: Path) -> None:
+    settings = as_pairs(tiny_settings("tied"))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    launcher += ["--log-dir", str(tmp_path / "logs"), "--redirects", "3", "-m", "groc"]
+    done = subprocess.run(
+        [*launcher, "train", "tiny", *settings, "--corpus", str(corpus_folder), "--out", str(tmp_path / "run")],
+        capture_output=True,
+        timeout=180,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000)),
+    )
+    assert done.returncode == 1
+    (first,) = (tmp_path / "logs").glob("**/0/stderr.log")
+    assert "No room on the disk" in first.read_text().splitlines()[-1]
+    assert "Traceback" not in first.read_text()
+    (second,) = (tmp_path / "logs").glob("**/1/stderr.log")
+    assert "Traceback" not in second.read_text()
 
 
 def test_one_mask_for_all_words_in_all_processes(corpus_folder: Path, glossary_file: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from groc.naive import embed_naively
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
 from groc.resuming import SHARE_OF_TIME, Saves
 from groc.streams import cut_streams, rotated
-from groc.training import Interrupted, Trainer
+from groc.training import Diverged, Interrupted, Trainer
 from groc.vocabulary import Vocabulary
 
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -387,6 +387,21 @@ class TestDivergence:
             trainer.run()
         assert "\n" not in str(raised.value)
         assert snapshot(tmp_path) == before
+
+    @pytest.mark.parametrize(
+        ("clip", "advice"),
+        [
+            (0.5, r"lower training\.rate or training\.clip and"),
+            (0.0, r"or clip gradients \(training\.clip, where 0 is"),
+        ],
+    )
+    def test_a_loss_that_overflows_is_not_finite_and_what_is_not_clipped_is_not_clipped_less(
+        self, workshop: Workshop, tmp_path: Path, clip: float, advice: str
+    ) -> None:
+        trainer = workshop.trainer(tmp_path, tiny_config("tied", changes={"training.clip": clip}))
+        trainer.losses.fill_(math.inf)
+        with pytest.raises(Diverged, match=rf"the loss is not finite any more .*{advice}"):
+            trainer.run()
 
     def test_what_was_good_before_stays_and_can_be_loaded(self, workshop: Workshop, tmp_path: Path) -> None:
         trainer = workshop.trainer(tmp_path, tiny_config("tied"))

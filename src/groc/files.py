@@ -20,6 +20,14 @@ except ImportError:  # not on Windows
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+class NoRoom(GrocError):
+    """The disk is full."""
+
+    def __init__(self, path: Path, what_to_do: str = "run again; what was there is unchanged") -> None:
+        super().__init__(f"No room on the disk to write {path}: free some space and {what_to_do}.")
+        self.path = path
+
+
 Writer = Callable[[Path], None]
 """Puts a file's content into the (temporary) path it is given."""
 
@@ -147,9 +155,7 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            raise GrocError(
-                f"No room on the disk to write {path}: free some space and run again; what was there is unchanged."
-            ) from None
+            raise NoRoom(path) from None
         raise GrocError(
             f"{path} cannot be written ({error.strerror or error}): check the folder's permissions."
         ) from None

@@ -17,7 +17,7 @@ from groc.compute import Group, Policy
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
-from groc.files import alone
+from groc.files import NoRoom, alone
 from groc.files import check_folder as check_writable
 from groc.model import LanguageModel
 from groc.progress import Progress
@@ -50,7 +50,8 @@ def _holds_something(folder: Path) -> bool:
 
 @contextmanager
 def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
-    """Where a run is stopped by Ctrl-C, say what is left of it. If there is nothing yet, that is left to the caller."""
+    """Where a run is stopped by Ctrl-C or a full disk, say what is left of it. If there is nothing yet, that is left to
+    the caller."""
     try:
         yield
     except KeyboardInterrupt:
@@ -59,8 +60,22 @@ def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
         if group.leads:
             go_on = f"Go on with the same command and --resume; the state is in {folder}."
             anew = f"There is no state to go on from yet: delete {folder} and start again."
-            print(f"Stopped. {go_on if (folder / checkpoint.STATE).is_file() else anew}", file=sys.stderr)
+            print(f"Stopped. {go_on if _has_state(folder) else anew}", file=sys.stderr)
         raise Interrupted from None
+    except NoRoom as error:
+        if not _holds_something(folder):
+            raise
+        go_on = f"go on with the same command and --resume; the last good state is in {folder}"
+        anew = f"start again when you have deleted {folder}, which holds no state to go on from yet"
+        raise NoRoom(error.path, go_on if _has_state(folder) else anew) from None
+    except RuntimeError as error:
+        if group.size == 1 or "by peer" not in str(error):  # PyTorch has no type of its own for it
+            raise
+        raise GrocError("Another of the processes that train together has ended: see what that one says.") from None
+
+
+def _has_state(folder: Path) -> bool:
+    return (folder / checkpoint.STATE).is_file()
 
 
 def evaluation_command(run: str, corpus: str) -> str:

@@ -294,9 +294,10 @@ class Trainer:
             state = "the last good state" if self.kept_step else "nothing but the start of the run"
             best = f", besides the best weights, those of epoch {self.position.best_epoch}"
             kept = f"; {state} is kept in {self.folder}{best if self.position.best_epoch else ''}"
+        clip = "training.clip" if self.options.clip else "clip gradients (training.clip, where 0 is no clipping)"
         return Diverged(
-            f"Training diverged: {what} not a number any more in epoch {self.position.epoch + 1}, at or before step "
-            f"{self.position.step}: lower training.rate or training.clip and start again{kept}."
+            f"Training diverged: {what} not finite any more in epoch {self.position.epoch + 1}, at or before step "
+            f"{self.position.step}: lower training.rate or {clip} and start again{kept}."
         )
 
     def _end_epoch(self, progress: Progress) -> None:

@@ -7,6 +7,7 @@ import lzma
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -873,9 +874,27 @@ class TestSignals:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
         os.close(end)
-        assert process.returncode == 130
+        assert process.returncode == -signal.SIGINT
         assert err.splitlines() == ["Stopped before training began; nothing was written."]
         assert not (tmp_path / "run").exists()
+
+    @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+    def test_a_script_is_stopped_with_its_command(self, tiny_train: Callable[..., list[str]], tmp_path: Path) -> None:
+        pipe = tmp_path / "recipe.toml"
+        os.mkfifo(pipe)
+        command = shlex.join([sys.executable, "-m", "groc", "train", str(pipe), *tiny_train(tmp_path / "run")[2:]])
+        script = subprocess.Popen(
+            ["bash", "-c", f"{command}; echo went on"],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        end = writing_end(pipe, script)
+        os.killpg(script.pid, signal.SIGINT)  # as a terminal does it
+        out, _ = script.communicate(timeout=120)
+        os.close(end)
+        assert out == ""
+        assert script.returncode == -signal.SIGINT
 
     def test_before_there_is_a_state_it_is_said_what_to_do(
         self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -21,9 +22,19 @@ NO_MEMORY = ("out of memory", "allocate memory", "not enough memory")
 """What PyTorch says in errors that have no type of their own."""
 
 
+STOPPED = 128 + signal.SIGINT
+"""What shells make of a process that Ctrl-C ended."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status comes back."""
-    return printing(lambda: _run(arguments))
+    """Run one command; the exit status comes back. But a process of that command that was stopped ends by the signal:
+    shells go on with a script whose command returns 130 after Ctrl-C, as if it had dealt with it."""
+    status = printing(lambda: _run(arguments))
+    if status == STOPPED and arguments is None and os.name == "posix":
+        sys.stderr.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+    return status
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -56,7 +67,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         return 1
     except KeyboardInterrupt:
-        return 130
+        return STOPPED
     return 0
 
 

@@ -232,6 +232,31 @@ class TestCommand:
         assert call("adapt", ".", target, "--out", out, "--epochs", 2, "--resume")[0] == 0
         assert json.loads((out / "result.json").read_text())["figures"]["epochs"] == 2
 
+    def test_an_unfinished_run_is_not_gone_on_with_from_another_training_of_its_source(
+        self,
+        call: Call,
+        runs: dict[str, Path],
+        target: Path,
+        corpus_folder: Path,
+        glossary_file: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The words are the same, and so are the settings: of the weights alone, from which it began, it shows."""
+        settings = as_pairs({**tiny_settings("tied"), "forms.lexicon": str(glossary_file), "training.seed": 2})
+        assert call("train", "tiny", *settings, "--corpus", corpus_folder, "--out", tmp_path / "seed-2")[0] == 0
+        options = [target, "--out", tmp_path / "out", "training.seed=3"]
+        with monkeypatch.context() as patch:
+            patch.setattr(AdaptingTrainer, "step", lambda trainer: signal.raise_signal(signal.SIGINT))
+            assert call("adapt", runs["tied"], *options)[0] == 130
+        before = snapshot(tmp_path / "out")
+        status, _, said = call("adapt", tmp_path / "seed-2", *options, "--resume")
+        assert status == 1
+        assert "another model to adapt" in said
+        assert snapshot(tmp_path / "out") == before
+        status, _, said = call("adapt", runs["tied"], *options, "--resume")
+        assert status == 0, said
+
     def test_for_a_person_there_is_a_table(
         self, call: Call, runs: dict[str, Path], target: Path, corpus_folder: Path, tmp_path: Path
     ) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import signal_while_the_last_valid_text_is_read, snapshot, tiny_config, tiny_model
+from conftest import TERMS, signal_while_the_last_valid_text_is_read, snapshot, tiny_config, tiny_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -366,6 +366,45 @@ class TestBadStates:
             trainer.run()
         with pytest.raises(GrocError, match="text"):
             Workshop(other, glossary).trainer(tmp_path / "run", tiny_config(), resume=True)
+
+    def test_another_valid_text_is_refused(
+        self, workshop: Workshop, tmp_path: Path, corpus_folder: Path, glossary: Glossary
+    ) -> None:
+        """A new word in place of another, which has the same number: the best epoch would be that of two texts."""
+        workshop.trainer(tmp_path / "run", tiny_config()).save_state()
+        other = shutil.copytree(corpus_folder, tmp_path / "corpus")
+        valid = (other / "valid.txt").read_text(encoding="utf-8")
+        (other / "valid.txt").write_text(valid.replace("zebra", "gnu"), encoding="utf-8")
+        with pytest.raises(GrocError, match="another valid text: resume it with that"):
+            Workshop(other, glossary).trainer(tmp_path / "run", tiny_config(), resume=True)
+
+    def test_other_words_with_the_same_numbers_are_refused(
+        self, workshop: Workshop, tmp_path: Path, corpus_folder: Path, glossary: Glossary
+    ) -> None:
+        workshop.trainer(tmp_path / "run", tiny_config()).save_state()
+        other = shutil.copytree(corpus_folder, tmp_path / "corpus")
+        train = (other / "train.txt").read_text(encoding="utf-8").split(" ")
+        (other / "train.txt").write_text(" ".join(word.replace("dog", "dogs") for word in train), encoding="utf-8")
+        with pytest.raises(GrocError, match="another vocabulary"):
+            Workshop(other, glossary).trainer(tmp_path / "run", tiny_config(), resume=True)
+
+    def test_another_lexicon_is_refused_where_the_model_has_one(
+        self, workshop: Workshop, tmp_path: Path, corpus_folder: Path
+    ) -> None:
+        other = Workshop(corpus_folder, Glossary({**TERMS, "dog": ("another animal", ())}))
+        for kind in ("groc", "tied"):
+            workshop.trainer(tmp_path / kind, tiny_config(kind)).save_state()
+        with pytest.raises(GrocError, match="another lexicon or glossary: resume it with that"):
+            other.trainer(tmp_path / "groc", tiny_config(), resume=True)
+        other.trainer(tmp_path / "tied", tiny_config("tied"), resume=True)
+
+    def test_a_state_from_before_sources_were_kept_goes_on_and_has_them_from_then_on(
+        self, workshop: Workshop, tmp_path: Path
+    ) -> None:
+        older = workshop.trainer(tmp_path, tiny_config())
+        sources, older.position.sources = older.position.sources, {}
+        older.save_state()
+        assert workshop.trainer(tmp_path, tiny_config(), resume=True).position.sources == sources
 
     @pytest.mark.parametrize("share", [0, 0.3, 0.99])
     def test_a_truncated_state(self, workshop: Workshop, tmp_path: Path, share: float) -> None:

@@ -50,6 +50,13 @@ class Text:
         counts = np.bincount(self.codes, minlength=len(self.types)).tolist()
         return dict(zip(self.types, counts, strict=True))
 
+    @cached_property
+    def digest(self) -> str:
+        """The same for the same words, however the file is packed."""
+        hasher = hashlib.sha256("\n".join(self.types).encode())
+        hasher.update(self.codes.data)
+        return hasher.hexdigest()[:16]
+
     def __len__(self) -> int:
         return len(self.codes)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,8 @@ from groc.files import cut
 from groc.nn.embeddings import Embeddings
 
 if TYPE_CHECKING:
+    from groc.corpus import Text
+    from groc.model import LanguageModel
     from groc.training import Trainer
 
 
@@ -70,6 +73,14 @@ class Position:
     metrics_bytes: int = 0
     average_steps: int = 0
     schedule: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    """What else training depends on besides its settings: a hash of each, by its name. Empty in older states."""
+
+
+def sources_of(model: LanguageModel, valid: Text) -> dict[str, str]:
+    """Settings name files, and this is what is in them: no other may take their place in the midst of a run."""
+    sources = {"vocabulary": model.vocabulary.digest, "valid text": valid.digest}
+    return {**sources, "lexicon or glossary": model.untaught.lexicon.fingerprint} if model.is_open else sources
 
 
 def save(trainer: Trainer) -> None:
@@ -111,8 +122,8 @@ def restore(trainer: Trainer) -> None:
     tensors, metadata = checkpoint.read_tensors(folder / checkpoint.STATE)
     try:
         position = Position(**json.loads(metadata["position"]))
-        if position.text != trainer.position.text:
-            raise GrocError(f"The run in {folder} was started with another training text: resume it with that.")
+        _check_sources(folder, position, trainer.position)
+        position.sources = trainer.position.sources
         if position.epoch > trainer.options.epochs:
             raise GrocError(
                 f"The run in {folder} has finished {position.epoch} epochs already, more than the "
@@ -129,6 +140,16 @@ def restore(trainer: Trainer) -> None:
         raise GrocError(
             f"The state in {folder} does not fit this model: resume with the settings the run was started with."
         ) from None
+
+
+def _check_sources(folder: Path, started: Position, now: Position) -> None:
+    before, found = ({"training text": position.text, **position.sources} for position in (started, now))
+    for what, content in found.items():
+        if before.get(what, content) != content:
+            raise GrocError(
+                f"The run in {folder} was started with another {what}: resume it with that, or start a new run with "
+                "another --out."
+            )
 
 
 def _restore_tensors(trainer: Trainer, tensors: dict[str, Tensor]) -> None:

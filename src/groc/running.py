@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -94,12 +95,14 @@ def train_model(
     resume: bool,
     quiet: bool = False,
     trainer_class: type[Trainer] = Trainer,
+    sources: Mapping[str, str] = MappingProxyType({}),
     measure: Measure = lambda model: {},
 ) -> dict[str, Any]:
     """Train a model on the corpus of its settings and leave a checkpoint with a record of the run.
 
     The figures of the run come back (from the first of several processes), with those that `measure` takes of the
-    model with the kept weights.
+    model with the kept weights. `sources` is what the run depends on besides settings, texts and lexicon: a hash of
+    each, by its name.
     """
     corpus = Corpus(config.corpus)
     train = corpus.text("train")
@@ -107,6 +110,7 @@ def train_model(
     trainer = trainer_class(
         model, config, train.ids(model.vocabulary), corpus.text("valid"), folder, policy, group, quiet
     )
+    trainer.position.sources |= sources
     with _alone_in(folder) if group.leads else nullcontext():
         if group.leads:
             check_folder(config, folder, resume)  # another process may have trained there in the meantime

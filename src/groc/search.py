@@ -6,7 +6,6 @@ at a time searches in it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import statistics
@@ -23,7 +22,7 @@ from groc import checkpoint
 from groc.commands.train import run as train
 from groc.compute import Group, choose
 from groc.config import Config
-from groc.corpus import Corpus, Text
+from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.files import alone, write_text
 from groc.nn.sampling import check_sample
@@ -91,7 +90,7 @@ class Search:
             )
         texts = {split: corpus.text(split) for split in ("train", "valid")}
         self.tokens = len(texts["train"])
-        self.digests = {split: digest(text) for split, text in texts.items()}
+        self.digests = {split: text.digest for split, text in texts.items()}
         """Of the texts that perplexities depend on: two corpora may have the same name, and one may be changed."""
         self._restore()
 
@@ -279,13 +278,6 @@ class Watch(Group):
         if size != self.seen:
             self.seen, self.stops = size, self.is_hopeless(read_curve(self.folder))
         return self.stops
-
-
-def digest(text: Text) -> str:
-    """The same for the same words, however the file is packed."""
-    hasher = hashlib.sha256("\n".join(text.types).encode())
-    hasher.update(text.codes.data)
-    return hasher.hexdigest()[:16]
 
 
 def read_curve(folder: Path) -> list[float]:

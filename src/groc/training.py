@@ -107,7 +107,8 @@ class Trainer:
         self.losses = torch.zeros(self.streams.shape[1], dtype=torch.float64, device=policy.device)
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
         self.launch = launcher(self.policy.graphs, policy.device)
-        self.position = Position(text=hashlib.sha256(train.tobytes()).hexdigest())
+        text = hashlib.sha256(train.tobytes()).hexdigest()
+        self.position = Position(text, sources=resuming.sources_of(model, valid))
         self.kept_step: int | None = None
         """The step of the state in the run folder, where there is one."""
         self.unsaved_best: dict[str, Tensor] | None = None

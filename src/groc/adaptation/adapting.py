@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -119,6 +120,7 @@ def adapt(
         resume=resume,
         quiet=quiet,
         trainer_class=AdaptingTrainer,
+        sources={"model to adapt": hashlib.sha256((run / checkpoint.WEIGHTS).read_bytes()).hexdigest()},
         measure=measure,
     )
 

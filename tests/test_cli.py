@@ -750,6 +750,10 @@ class TestResume:
         assert ("rate follows the new length" in said) == (schedule == "cosine")
         assert checkpoint.load_config(folder).training.epochs == len(read_epochs(folder)) == 3
         assert "now has" not in run(*tiny_train(folder, "--resume", training__epochs=3, **settings))[2]
+        figures = json.loads((folder / "result.json").read_text())["figures"]
+        change = {"after_step": figures["steps"] * 2 // 3, "epochs_before": 2, "epochs": 3}
+        # Where the rate does not follow the length, the run is bitwise that of three epochs from the start.
+        assert figures.get("replanned") == ([change] if schedule == "cosine" else None)
 
     def test_fewer_epochs_than_are_finished_are_refused(
         self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path

@@ -263,6 +263,21 @@ def test_another_corpus_of_the_same_name_is_not_counted(
     assert "14,000" in said
 
 
+def test_a_run_whose_rate_followed_two_plans_is_not_counted(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = [{"after_step": 2000, "epochs_before": 20, "epochs": 40}]
+    for corpus in ("penn", "news"):
+        recorder(f"{corpus}/tied", 60.0, 50.0, corpus=corpus)
+        before = [rows_of(table, tmp_path) for table in ("main", "cross-domain")]
+        path = recorder(f"{corpus}/tied", 59.0, 49.0, 2, extra={"replanned": changes}, corpus=corpus)
+        capsys.readouterr()
+        assert [rows_of(table, tmp_path) for table in ("main", "cross-domain")] == before
+        said = capsys.readouterr().err
+        assert f"{path} was to have 40 epochs, not 20, from step 2,000 on" in said
+        assert "it is not counted" in said
+
+
 def test_every_run_of_the_repository_counts(capsys: pytest.CaptureFixture[str]) -> None:
     results = Results(DOCS.parent / "results")
     assert results.counted == results.runs

@@ -281,6 +281,36 @@ class TestResuming:
         workshop.trainer(tmp_path / "run", long, resume=True).run()
         assert_same_end(tmp_path / "run", tmp_path / "long")
 
+    def test_every_other_plan_that_the_rate_followed_is_kept(self, workshop: Workshop, tmp_path: Path) -> None:
+        def resumed(epochs: int, stop: int | None = None, start: bool = False) -> list[tuple[int, ...]]:
+            changes = {"training.epochs": epochs, "training.schedule": "cosine"}
+            trainer = workshop.trainer(tmp_path, tiny_config("tied", changes=changes), resume=not start)
+            if start:
+                trainer.save_state()
+            if stop:
+                interrupt_after(trainer, stop)
+                with pytest.raises(Interrupted):
+                    trainer.run()
+            return [tuple(change.values()) for change in trainer.position.replanned]
+
+        assert resumed(9, start=True) == []
+        assert resumed(4, stop=3) == []  # no step was made by the first plan
+        assert resumed(4) == []
+        assert resumed(2, stop=5) == [(3, 4, 2)]
+        assert resumed(2) == [(3, 4, 2)]
+        assert resumed(4) == [(3, 4, 2), (5, 2, 4)]
+        assert resumed(2) == [(3, 4, 2)]  # no step was made by that plan
+
+    def test_what_an_older_state_was_planned_for_is_in_its_settings(self, workshop: Workshop, tmp_path: Path) -> None:
+        one, two = (tiny_config("tied", changes={"training.epochs": n, "training.schedule": "cosine"}) for n in (1, 2))
+        older = workshop.trainer(tmp_path, one)
+        older.step()
+        older.position.planned = 0
+        older.save_state()
+        assert workshop.trainer(tmp_path, one, resume=True).position.replanned == []
+        (change,) = workshop.trainer(tmp_path, two, resume=True).position.replanned
+        assert change == {"after_step": 1, "epochs_before": 1, "epochs": 2}
+
     def test_resuming_a_finished_run_changes_nothing(self, workshop: Workshop, tmp_path: Path) -> None:
         config = tiny_config("tied", changes={"training.epochs": 1})
         workshop.run(tmp_path, config)

@@ -60,6 +60,9 @@ def set_rate(optimiser: torch.optim.Adam, rate: float) -> None:
 class Schedule(Protocol):
     """The course of the learning rate, as a factor of the rate that was set."""
 
+    follows_length: bool
+    """Whether it depends on how long the whole training is."""
+
     def factor(self, done: float) -> float:
         """The factor when this share of the whole training is done."""
         ...
@@ -75,6 +78,8 @@ class Schedule(Protocol):
 
 class Plateau:
     """As published: multiply the rate by `decay` after `patience` epochs in a row without gain."""
+
+    follows_length = False
 
     def __init__(self, patience: int, decay: float) -> None:
         self.patience, self.decay = patience, decay
@@ -98,6 +103,8 @@ class Plateau:
 
 class Cosine:
     """From the full rate to `final` of it along half a cosine wave."""
+
+    follows_length = True
 
     def __init__(self, final: float) -> None:
         self.final = final

@@ -75,6 +75,11 @@ class Position:
     schedule: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     """What else training depends on besides its settings: a hash of each, by its name. Empty in older states."""
+    planned: int = 0
+    """The epochs that the run was to have so far; 0 in older states."""
+    replanned: list[dict[str, int]] = field(default_factory=list)
+    """Where the learning rate began to follow another number of epochs: such a run is none that was planned so from
+    the start."""
 
 
 def sources_of(model: LanguageModel, valid: Text) -> dict[str, str]:
@@ -124,6 +129,7 @@ def restore(trainer: Trainer) -> None:
         position = Position(**json.loads(metadata["position"]))
         _check_sources(folder, position, trainer.position)
         position.sources = trainer.position.sources
+        _plan_anew(trainer, position)
         if position.epoch > trainer.options.epochs:
             raise GrocError(
                 f"The run in {folder} has finished {position.epoch} epochs already, more than the "
@@ -150,6 +156,13 @@ def _check_sources(folder: Path, started: Position, now: Position) -> None:
                 f"The run in {folder} was started with another {what}: resume it with that, or start a new run with "
                 "another --out."
             )
+
+
+def _plan_anew(trainer: Trainer, position: Position) -> None:
+    before = position.planned or checkpoint.load_config(trainer.folder).training.epochs
+    position.planned = trainer.options.epochs
+    if before != position.planned and position.step and trainer.schedule.follows_length:
+        position.replanned.append({"after_step": position.step, "epochs_before": before, "epochs": position.planned})
 
 
 def _restore_tensors(trainer: Trainer, tensors: dict[str, Tensor]) -> None:

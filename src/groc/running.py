@@ -117,7 +117,7 @@ def train_model(
         if resume:
             trainer.restore()
             if not trainer.quiet:
-                _tell_of_other_epochs(config, folder)
+                _tell_of_other_epochs(trainer)
         elif group.leads:
             checkpoint.save_start(folder, model, config)
         group.wait()
@@ -159,6 +159,7 @@ def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:
         "training_seconds": round(trainer.position.seconds, 1),
         "parameters": model.parameter_count(),
         "vocabulary_parameters": model.vocabulary_parameter_count(),
+        **({"replanned": trainer.position.replanned} if trainer.position.replanned else {}),
         **measure(model),
     }
     checkpoint.save_facts(folder, model, config, figures)
@@ -167,12 +168,14 @@ def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:
     return figures
 
 
-def _tell_of_other_epochs(config: Config, folder: Path) -> None:
-    before, now = checkpoint.load_config(folder).training.epochs, config.training.epochs
+def _tell_of_other_epochs(trainer: Trainer) -> None:
+    before, now = checkpoint.load_config(trainer.folder).training.epochs, trainer.options.epochs
     if now != before:
-        rate = ": its learning rate follows the new length" if config.training.schedule == "cosine" else ""
-        epochs = "1 epoch" if now == 1 else f"{now} epochs"
-        print(f"The run in {folder} now has {epochs} where it was started with {before}{rate}.", file=sys.stderr)
+        epochs, rate = "1 epoch" if now == 1 else f"{now} epochs", ""
+        if trainer.schedule.follows_length:
+            rate = ": its learning rate follows the new length, and its record will say so"
+        said = f"The run in {trainer.folder} now has {epochs} where it was started with {before}{rate}."
+        print(said, file=sys.stderr)
 
 
 def _check_same(config: Config, folder: Path) -> None:

@@ -108,7 +108,7 @@ class Trainer:
         """Of each stream in this epoch so far. A stream that stands out has gone wrong."""
         self.launch = launcher(self.policy.graphs, policy.device)
         text = hashlib.sha256(train.tobytes()).hexdigest()
-        self.position = Position(text, sources=resuming.sources_of(model, valid))
+        self.position = Position(text, sources=resuming.sources_of(model, valid), planned=self.options.epochs)
         self.kept_step: int | None = None
         """The step of the state in the run folder, where there is one."""
         self.unsaved_best: dict[str, Tensor] | None = None

@@ -251,6 +251,7 @@ RUN = (
         "figures": {
             **dict.fromkeys(("parameters", "valid_perplexity"), POSITIVE),
             **dict.fromkeys(("steps?", "epochs?"), UNKNOWN_OR_NUMBER),
+            "replanned?": [dict.fromkeys(("after_step", "epochs_before", "epochs"), COUNT)],
             "texts?": [({"text": TEXT}, lambda row: TEXTS.get(row["text"], {}))],
         },
         "curve?": [{"epoch": NUMBER, "valid_perplexity": NUMBER}],

@@ -176,7 +176,7 @@ def _domains(picture: Any, results: Results) -> None:
 
 def _fine_tuning(picture: Any, results: Results) -> None:
     """Of four texts on which models were fine-tuned, those first on which several were."""
-    tuned = [run for run in results.runs if run.adapted and run.recipe == SOURCE]
+    tuned = [run for run in results.counted if run.adapted and run.recipe == SOURCE]
     models_of = {text: {run.variant for run in tuned if run.dataset == text} for text in (r.dataset for r in tuned)}
     texts = sorted(models_of, key=lambda text: -len(models_of[text]))[:4] or [""]
     for axes, text in zip(picture.subplots(1, len(texts), squeeze=False)[0], texts, strict=True):

@@ -34,7 +34,7 @@ UNSEEN = {
 def _cross_domain(results: Results) -> list[Row]:
     """A row for each text and model: every evaluation of a news model, and of such as were fine-tuned on the text."""
     candidates: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
-    for run in results.runs:
+    for run in results.counted:
         if run.recipe == SOURCE and (run.adapted or run.dataset == SOURCE):
             candidates[run.variant, run.dataset if run.adapted else ""].append(run)
     found: defaultdict[tuple[str, str], dict[Run, Row]] = defaultdict(dict)
@@ -134,7 +134,7 @@ def _unseen(results: Results) -> list[Row]:
 def _memory(results: Results) -> list[Row]:
     """What GroC loses on new words with and without memory of them, all texts together, by how often they were read."""
     found: defaultdict[str, dict[str, list[Row]]] = defaultdict(dict)
-    chosen = best(run for run in results.runs if run.recipe == run.dataset == SOURCE and run.variant == "groc")
+    chosen = best(run for run in results.counted if run.recipe == run.dataset == SOURCE and run.variant == "groc")
     for domain, model, figures in (one for run in chosen[:1] for one in run.by_domain()):
         if domain in DOMAINS and model in ("groc", "groc+memory") and figures.get("new_by_occurrence"):
             found[domain][model] = figures["new_by_occurrence"]
@@ -165,7 +165,7 @@ def _times(row: Row) -> str:
 def _fine_tuning(results: Results) -> list[Row]:
     """What fine-tuning took and what it cost: updates, those to where tied ends, the source before and after."""
     runs: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
-    for run in results.runs:
+    for run in results.counted:
         if run.adapted and run.recipe == SOURCE:
             runs[run.dataset, run.variant].append(run)
     chosen = {key: best(some)[0] for key, some in runs.items()}
@@ -193,7 +193,7 @@ def _fine_tuning(results: Results) -> list[Row]:
 def _held_out(results: Results) -> list[Row]:
     """What models lose on words that were taken out of their training, by what they are told of them."""
     rows = []
-    for run in results.runs:
+    for run in results.counted:
         for figures in run.record.get("evaluations", {}).values():
             if figures.get("vocabulary_kind") == HELD_OUT:
                 for row in figures["rows"]:
@@ -213,7 +213,7 @@ def _held_out(results: Results) -> list[Row]:
 def _caches(results: Results) -> list[Row]:
     """The best values of each cache of states that was tuned, and all that were tried."""
     rows = []
-    for run in results.runs:
+    for run in results.counted:
         for _, _, figures in run.evaluations():
             for place, tried in figures.get("tuning", {}).items():
                 if all("lambda" in row and "theta" in row for row in tried):

@@ -222,8 +222,12 @@ class Results:
         return best(run for run in self.counted if job.wants(run))
 
     def _misfit(self, run: Run) -> str:
-        """Why a run does not belong into the cells of its recipe; empty if it does. Corpora are compared where one was
-        measured, by how much an epoch reads: the last step reads less, and random unrolls make for some steps more."""
+        """Why a run does not belong into tables or into the cells of its recipe; empty if it does. Corpora are compared
+        where one was measured, by how much an epoch reads: the last step reads less, and random unrolls make for some
+        steps more."""
+        if changes := run.figures.get("replanned"):
+            before, now, step = (changes[0][key] for key in ("epochs_before", "epochs", "after_step"))
+            return f"was to have {now} epochs, not {before}, from step {step:,} on, and its learning rate followed"
         base = RECIPES.get(run.dataset)
         if run.adapted or run.recipe not in (base, f"{base}-best"):
             return ""

@@ -330,14 +330,39 @@ class TestRecords:
         (folder / "result.json").unlink()
         fails(run, ["eval", folder, corpus_folder, "--record"], "without --record", watched=[folder])
 
-    def test_the_learning_curve_may_be_deleted(
-        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path
+    @pytest.mark.parametrize("epochs", [2, 3])
+    @pytest.mark.parametrize(("cut", "left"), [(None, []), (-1, [1]), (-30, [1])])
+    def test_the_learning_curve_may_be_cut_or_deleted(
+        self,
+        run: Run,
+        trained: dict[str, Path],
+        tiny_train: Callable[..., list[str]],
+        tmp_path: Path,
+        epochs: int,
+        cut: int | None,
+        left: list[int],
+    ) -> None:
+        """Whether the run is finished or goes on: what it has learned is worth more than its curve."""
+        folder = shutil.copytree(trained["groc"], tmp_path / "run")
+        metrics = folder / checkpoint.METRICS
+        whole = metrics.read_bytes()
+        metrics.unlink() if cut is None else metrics.write_bytes(whole[:cut])
+        status, _, err = run(*tiny_train(folder, "--resume", training__epochs=epochs))
+        assert status == 0, err
+        assert f"{metrics} has lost epochs" in err
+        curve = json.loads((folder / "result.json").read_text())["curve"]
+        assert [row["epoch"] for row in curve] == [*left, *range(3, epochs + 1)]
+
+    @pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b"\xff", b""])
+    def test_a_damaged_learning_curve_is_named_before_training_goes_on(
+        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path, line: bytes
     ) -> None:
         folder = shutil.copytree(trained["groc"], tmp_path / "run")
-        (folder / checkpoint.METRICS).unlink()
-        status, _, err = run(*tiny_train(folder, "--resume", training__epochs=3))
-        assert status == 0, err
-        assert read_epochs(folder) == [3]
+        metrics = folder / checkpoint.METRICS
+        first, second = metrics.read_bytes().splitlines()
+        metrics.write_bytes(b"\n".join([line.ljust(len(first)), second, b""]))
+        arguments = tiny_train(folder, "--resume", training__epochs=3)
+        fails(run, arguments, "metrics.jsonl, line 1 is damaged: .* delete it", watched=[folder])
 
 
 class TestLexiconOfTraining:

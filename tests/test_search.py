@@ -26,7 +26,7 @@ from groc.errors import GrocError
 from groc.paper import TABLES, Results
 from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, idle, parse_space
 from groc.recipe import load_recipe
-from groc.search import FEWEST, LOCK, RECORD, Search, Trial, Watch
+from groc.search import FEWEST, LOCK, RECORD, Search, Trial, Watch, read_curve
 
 RATES: Space = {"training.rate": ["0.02", "0.01"]}
 TWO: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0.0", "0.2"]}
@@ -482,6 +482,15 @@ def test_a_search_goes_on_with_the_same_texts_alone(untested: Path, tmp_path: Pa
     del record["corpus"]["digests"]  # as in older records
     (tmp_path / "out" / RECORD).write_text(json.dumps(record))
     assert len(made(untested, tmp_path / "out").trials) == 1
+
+
+def test_half_a_line_of_a_curve_is_none_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    rows = ['{"epoch": 1, "valid_perplexity": 9.5}\n', '{"epoch": 2, "valid_perpl']
+    (tmp_path / METRICS).write_text("".join(rows))
+    assert read_curve(tmp_path) == [9.5]
+    (tmp_path / METRICS).write_text("".join(rows) + "\n")
+    with pytest.raises(GrocError, match=r"metrics\.jsonl, line 2 is damaged"):
+        read_curve(tmp_path)
 
 
 def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import as_pairs, tiny_settings
 
+from groc.checkpoint import METRICS
 from groc.results import RESULT
 
 TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
@@ -98,3 +99,7 @@ def test_runs_that_wait_are_done_too_and_those_that_are_done_are_left_alone(
     written = [(tmp_path / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")]
     assert side_by_side(jobs, tmp_path / "runs", "--at-once", "1") == first
     assert [(tmp_path / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")] == written
+    for kind, damaged in (("groc", '{"epo'), ("tied", "{\n")):  # as a kill leaves it, and as nothing of ours does
+        (tmp_path / "runs" / kind / METRICS).write_text(damaged)
+    table = side_by_side(jobs, tmp_path / "runs")
+    assert [line.split("|")[2].strip() for line in table.splitlines()[2:]] == ["0", "0"]

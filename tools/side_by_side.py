@@ -30,7 +30,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from groc.checkpoint import METRICS, STATE
+from groc.checkpoint import STATE
+from groc.errors import GrocError
+from groc.metrics import read_metrics
 from groc.report import table
 from groc.results import RESULT
 
@@ -125,8 +127,11 @@ def commands(job: list[str], folder: Path) -> list[list[str]]:
 
 def summary(name: str, run: Path, state: str) -> list[str]:
     """What became of a run; nothing of one that failed, whose folder may hold another."""
-    path = run / METRICS
-    epochs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    try:
+        epochs = read_metrics(run)
+    except GrocError as error:
+        print(error, file=sys.stderr)
+        epochs = []
     if not epochs or state == FAILED:
         return [name, "0", *[""] * 5]
     last, best = epochs[-1], min(epoch["valid_perplexity"] for epoch in epochs)

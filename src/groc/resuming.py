@@ -18,7 +18,7 @@ from torch import Tensor
 from groc import checkpoint
 from groc.compute import seed_apart
 from groc.errors import GrocError
-from groc.files import cut
+from groc.metrics import cut_metrics
 from groc.nn.embeddings import Embeddings
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def restore(trainer: Trainer) -> None:
         if tensors["state.0.hidden"].shape[1] != trainer.options.batch:
             raise ValueError
         trainer.position = position
-        if trainer.group.leads:  # what a run that was cut off wrote after its last save is forgotten
-            cut(folder / checkpoint.METRICS, position.metrics_bytes)
+        if trainer.group.leads:
+            position.metrics_bytes = cut_metrics(folder, position.metrics_bytes)
         trainer.schedule.restore(position.schedule)
         _restore_tensors(trainer, tensors)
     except (KeyError, RuntimeError, TypeError, ValueError):

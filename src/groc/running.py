@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.files import NoRoom, alone
 from groc.files import check_folder as check_writable
+from groc.metrics import read_metrics
 from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import summarise
@@ -163,8 +163,7 @@ def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:
         **measure(model),
     }
     checkpoint.save_facts(folder, model, config, figures)
-    curve = [json.loads(line) for line in (folder / checkpoint.METRICS).read_text(encoding="utf-8").splitlines()]
-    write_result(folder / RESULT, config, trainer.policy, figures, curve)
+    write_result(folder / RESULT, config, trainer.policy, figures, read_metrics(folder))
     return figures
 
 

@@ -25,6 +25,7 @@ from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.files import alone, write_text
+from groc.metrics import read_metrics
 from groc.nn.sampling import check_sample
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_searched, distinct, ends_of
 from groc.report import to_json
@@ -185,10 +186,10 @@ class Search:
             trial.state, trial.valid_perplexity = "pruned", min(read_curve(folder))
             # Without the key of a strict figure, so that nobody takes it for a finished run.
             facts = {
-                "pruned_after_epochs": len(_metrics(folder)),
+                "pruned_after_epochs": len(read_metrics(folder)),
                 "valid_perplexity_in_streams": trial.valid_perplexity,
             }
-            write_result(folder / RESULT, config, choose(config.compute), facts, _metrics(folder))
+            write_result(folder / RESULT, config, choose(config.compute), facts, read_metrics(folder))
         except (Diverged, torch.OutOfMemoryError) as error:
             trial.state = "failed"
             print(f"{folder} failed: {error}", file=sys.stderr)
@@ -196,7 +197,7 @@ class Search:
             if trial.number == 0 and not (folder / checkpoint.STATE).is_file():
                 self._forget()
             raise
-        rows = _metrics(folder)
+        rows = read_metrics(folder)
         trial.epochs, trial.seconds = len(rows), rows[-1]["seconds"] if rows else 0.0
 
     def is_hopeless(self, curve: list[float]) -> bool:
@@ -282,9 +283,4 @@ class Watch(Group):
 
 def read_curve(folder: Path) -> list[float]:
     """The valid perplexity after each epoch of a run."""
-    return [row["valid_perplexity"] for row in _metrics(folder)]
-
-
-def _metrics(folder: Path) -> list[dict[str, Any]]:
-    path = folder / checkpoint.METRICS
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return [row["valid_perplexity"] for row in read_metrics(folder)]

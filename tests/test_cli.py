@@ -655,6 +655,7 @@ class TestBadSettings:
             (["forms.lexicon=nowhere.jsonl"], "nowhere.jsonl"),
             (["forms.lexicon=/nowhere"], "/nowhere"),
             (["--variant", "tide"], "no variant 'tide'.*'tied'"),
+            (["corpus=elsewhere"], "'corpus=elsewhere' is no key=value setting: give it with --corpus"),
         ],
     )
     def test_train(

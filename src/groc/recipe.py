@@ -67,4 +67,6 @@ def _split(assignment: str) -> tuple[str, str]:
     key, equals, value = assignment.partition("=")
     if not equals:
         raise GrocError(f"{assignment!r} is not a setting: write key=value, for example training.rate=0.002.")
+    if key.strip() == "corpus":  # every command that takes one would have two
+        raise GrocError(f"{assignment!r} is no key=value setting: give it with --corpus, or as --help says.")
     return key.strip(), value.strip()

@@ -773,7 +773,7 @@ class TestResume:
         assert status == 0
         (said,) = [line for line in err.splitlines() if "now has" in line]
         assert f"{folder} now has 3 epochs where it was started with 2" in said
-        assert ("rate follows the new length" in said) == (schedule == "cosine")
+        assert ("rate follows the new length, and its record will say so" in said) == (schedule == "cosine")
         assert checkpoint.load_config(folder).training.epochs == len(read_epochs(folder)) == 3
         assert "now has" not in run(*tiny_train(folder, "--resume", training__epochs=3, **settings))[2]
         figures = json.loads((folder / "result.json").read_text())["figures"]

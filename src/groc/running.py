@@ -172,7 +172,8 @@ def _tell_of_other_epochs(trainer: Trainer) -> None:
     if now != before:
         epochs, rate = "1 epoch" if now == 1 else f"{now} epochs", ""
         if trainer.schedule.follows_length:
-            rate = ": its learning rate follows the new length, and its record will say so"
+            recorded = ", and its record will say so" if trainer.position.replanned else ""
+            rate = f": its learning rate follows the new length{recorded}"
         said = f"The run in {trainer.folder} now has {epochs} where it was started with {before}{rate}."
         print(said, file=sys.stderr)
 

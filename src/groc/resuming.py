@@ -85,7 +85,7 @@ class Position:
 def sources_of(model: LanguageModel, valid: Text) -> dict[str, str]:
     """Settings name files, and this is what is in them: no other may take their place in the midst of a run."""
     sources = {"vocabulary": model.vocabulary.digest, "valid text": valid.digest}
-    return {**sources, "lexicon or glossary": model.untaught.lexicon.fingerprint} if model.is_open else sources
+    return {**sources, "lexicon or glossary": model.compiler.lexicon.fingerprint} if model.is_open else sources
 
 
 def save(trainer: Trainer) -> None:

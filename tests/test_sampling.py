@@ -71,7 +71,7 @@ class TestTake:
         model = tiny_model("convolutional", surface, vocabulary, glossary)
         before = model.embed()
         model.add_words(Glossary({**TERMS, "quagga": ("an animal that nobody has seen again", ("unicorn",))}))
-        assert len(model.compiler.compile_words(model.vocabulary)) > len(model.vocabulary)
+        assert len(model.teller.compile_words(model.vocabulary)) > len(model.vocabulary)
         encoded: list[int] = []
         model.output.surface.register_forward_hook(lambda module, strings, vectors: encoded.append(len(vectors)))
         whole, some = model.embed(), model.embed_forms(model.forms.take(torch.tensor([1, 4, 9])))

@@ -282,13 +282,13 @@ class TestResuming:
         assert_same_end(tmp_path / "run", tmp_path / "long")
 
     def test_every_other_plan_that_the_rate_followed_is_kept(self, workshop: Workshop, tmp_path: Path) -> None:
-        def resumed(epochs: int, stop: int | None = None, start: bool = False) -> list[tuple[int, ...]]:
+        def resumed(epochs: int, stop: int = 0, start: bool = False) -> list[tuple[int, ...]]:
             changes = {"training.epochs": epochs, "training.schedule": "cosine"}
             trainer = workshop.trainer(tmp_path, tiny_config("tied", changes=changes), resume=not start)
             if start:
                 trainer.save_state()
             if stop:
-                interrupt_after(trainer, stop)
+                interrupt_after(trainer, stop - 1)  # which is seen in the next step
                 with pytest.raises(Interrupted):
                     trainer.run()
             return [tuple(change.values()) for change in trainer.position.replanned]

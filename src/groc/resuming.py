@@ -138,14 +138,14 @@ def restore(trainer: Trainer) -> None:
         if tensors["state.0.hidden"].shape[1] != trainer.options.batch:
             raise ValueError
         trainer.position = position
-        if trainer.group.leads:
-            position.metrics_bytes = cut_metrics(folder, position.metrics_bytes)
         trainer.schedule.restore(position.schedule)
         _restore_tensors(trainer, tensors)
     except (KeyError, RuntimeError, TypeError, ValueError):
         raise GrocError(
             f"The state in {folder} does not fit this model: resume with the settings the run was started with."
         ) from None
+    if trainer.group.leads:  # not before: what does not fit leaves the folder as it was
+        position.metrics_bytes = cut_metrics(folder, position.metrics_bytes)
 
 
 def _check_sources(folder: Path, started: Position, now: Position) -> None:

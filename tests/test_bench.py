@@ -91,6 +91,19 @@ def test_what_is_held_between_steps(tmp_path: Path) -> None:
         assert held_memory(trainer) == pytest.approx(4 * 4e-6 * numbers, rel=0.1)
 
 
+def test_averages_and_frozen_embeddings_are_held_too(tmp_path: Path) -> None:
+    small = ["model.dim=8", "prefix.hidden=8", "training.average=0.9"]
+    with made_trainer(Size("penn", 60, 100, 0), "groc, frozen", "cpu", small, tmp_path) as trainer:
+        trainer.step()
+        held = [held_memory(trainer)]
+        trainer.averaged = None
+        held.append(held_memory(trainer))
+        trainer.frozen = None
+        held.append(held_memory(trainer))
+        numbers = trainer.model.parameter_count()
+    assert -np.diff(held) == pytest.approx([4e-6 * numbers, 4e-6 * 60 * (8 + 8 + 1)])  # the second: E^in, E^out and b
+
+
 def test_what_is_held_does_not_depend_on_the_timing_of_parts(tmp_path: Path) -> None:
     size, small = Size("penn", 60, 100, 20), ["model.dim=8", "prefix.hidden=8"]
     (timing,) = time_models(size, ["groc, n-grams"], 2, "cpu", small)

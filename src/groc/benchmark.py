@@ -109,13 +109,16 @@ class Timing:
     """To the first model's step."""
     words_per_second: float
     held: float
-    """Memory on the device between steps: weights, their gradients, the optimiser's state, forms; in MB."""
+    """Memory on the device between steps: weights, their gradients and average, the optimiser's state, forms, an output
+    embedding that was frozen; in MB."""
     memory: float
     """The most that a step took beyond that. The peak is the sum of both."""
     encoder: float
     prefix: float
     softmax: float
     optimiser: float
+    config: dict[str, Any]
+    """All settings of the model and its training, by dotted key: what a recipe's name stands for changes."""
 
 
 def time_models(
@@ -171,6 +174,7 @@ def time_models(
                 held=held[name],
                 memory=memory[name],
                 **parts[name],
+                config=trainers[name].config.flat(),
             )
             for name, median in medians.items()
         ]
@@ -310,6 +314,10 @@ def held_memory(trainer: Trainer) -> float:
     states = [value for values in trainer.optimiser.state.values() for value in values.values()]
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     tensors = [*weights, *gradients, *states, *trainer.model.buffers()]  # forms are among them
+    if trainer.averaged is not None:
+        tensors += trainer.averaged.average
+    if trainer.frozen is not None:
+        tensors += vars(trainer.frozen).values()
     if trainer.drawn is not None and trainer.drawn.placed is not None:
         tensors += [part for leaf in vars(trainer.drawn.placed).values() for part in (leaf, leaf.grad)]
     storages = [tensor.untyped_storage() for tensor in tensors]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from groc.benchmark import MODELS, OTHERS, SIZES, WHOLE, Timing, time_models, to_record, work_of
+from groc.benchmark import MODELS, OTHERS, SIZES, WARM_UP, WHOLE, Timing, time_models, to_record, work_of
 from groc.compute import choose, device_name, told_by_torchrun
 from groc.errors import GrocError
 from groc.files import check_file, write_text
@@ -22,6 +22,7 @@ GIVEN = {
     "training.full_updates": "--model 'groc, frozen'",
     "training.random_unroll": "training.unroll, one length for all steps that are compared,",
     "compute.device": "--device",
+    "corpus": "--size, words and texts that are made up,",
 }
 """Settings that are not for a bench to vary, and what to choose in their place."""
 
@@ -48,6 +49,8 @@ def bench(
     first, *others = {**MODELS, **OTHERS}
     chosen = [first, *(name for name in others if name in (models or MODELS))]
     policy = choose(load_recipe("penn", None, [*settings, f"compute.device={device}"]).compute)
+    if policy.device.type not in WARM_UP:
+        raise GrocError(f"groc bench knows how to time {' and '.join(WARM_UP)}, not {device!r}: give --device cpu.")
     about = circumstances(policy) | {"device": device_name(policy.device)}  # how it was computed is said of each model
     record = {**about, "settings": list(settings), "steps": steps, "sizes": {}}
     if out is not None:

@@ -17,6 +17,7 @@ import pytest
 import torch
 from conftest import as_pairs, signal_while_the_last_valid_text_is_read, tiny_config, tiny_settings
 
+import groc.resuming
 import groc.search
 from groc.checkpoint import METRICS, STATE
 from groc.cli import main
@@ -27,6 +28,8 @@ from groc.paper import TABLES, Results
 from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, idle, parse_space
 from groc.recipe import load_recipe
 from groc.search import FEWEST, LOCK, RECORD, Search, Trial, Watch, read_curve
+from groc.signals import Interrupted
+from groc.training import Trainer
 
 RATES: Space = {"training.rate": ["0.02", "0.01"]}
 TWO: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0.0", "0.2"]}
@@ -566,6 +569,32 @@ def test_it_stops_at_the_end_of_a_training_too(
     assert main(command) == 0
     trials = json.loads((tmp_path / "out" / RECORD).read_text())["trials"]
     assert [trial["state"] for trial in trials] == ["done", "done"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_trial_that_is_given_up_is_saved_stops_the_search(
+    untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """What was found out of the trial is kept all the same."""
+    space: Space = {"training.rate": ["0.02", "0.03", "0.04", "0.05", "0", "0.06"]}
+    save = groc.resuming.save
+
+    def signalled(trainer: Trainer) -> None:
+        if trainer.options.rate == 0 and trainer.position.epoch == 1:
+            signal.raise_signal(number)
+        save(trainer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("groc.resuming.save", signalled)
+        patch.setattr("groc.resuming.Saves.are_due", lambda *_: False)  # the next save is that of what is given up
+        with pytest.raises(Interrupted) as stopped:
+            made(untested, tmp_path / "out", space, epochs=4).run()
+    assert stopped.value.number == number
+    again = made(untested, tmp_path / "out", space, epochs=4)
+    assert [trial.state for trial in again.trials] == ["done"] * FEWEST + ["pruned"]
+    assert not (again.path(again.trials[-1]) / STATE).exists()
+    again.run()
+    assert [trial.state for trial in again.trials] == ["done"] * FEWEST + ["pruned", "done"]
 
 
 def test_who_stops_a_search_gives_no_trial_up(tmp_path: Path) -> None:

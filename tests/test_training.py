@@ -32,8 +32,9 @@ from groc.lexicon import Glossary
 from groc.naive import embed_naively
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
 from groc.resuming import SHARE_OF_TIME, Saves
+from groc.signals import Interrupted
 from groc.streams import cut_streams, rotated
-from groc.training import Diverged, Interrupted, Trainer
+from groc.training import Diverged, Trainer
 from groc.vocabulary import Vocabulary
 
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {

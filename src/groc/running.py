@@ -24,7 +24,8 @@ from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import summarise
 from groc.results import RESULT, write_result
-from groc.training import Interrupted, Trainer
+from groc.signals import Interrupted
+from groc.training import Trainer
 
 LOCK = "run.lock"
 MAY_CHANGE = ("compute.", "training.epochs", "training.save_minutes", "corpus")

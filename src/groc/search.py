@@ -30,7 +30,8 @@ from groc.nn.sampling import check_sample
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_searched, distinct, ends_of
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
-from groc.training import Diverged, Interrupted
+from groc.signals import Interrupted
+from groc.training import Diverged
 
 RECORD, LOCK = "search.json", "search.lock"
 FEWEST = 4
@@ -109,9 +110,11 @@ class Search:
                 trial = self.trials[-1]
                 chosen = " ".join(f"{key}={value}" for key, value in trial.changes.items())
                 print(f"{self.path(trial)}, {trial.number + 1} of {self.size}: {chosen}", file=sys.stderr)
-                self._try(trial)
+                told = self._try(trial)
                 self.save()
                 (self.path(trial) / checkpoint.STATE).unlink(missing_ok=True)  # large, and of no more use
+                if told:
+                    raise Interrupted(told)
 
     @cached_property
     def combinations(self) -> list[Changes]:
@@ -169,8 +172,10 @@ class Search:
             own[key] = same[0]
         return own
 
-    def _try(self, trial: Trial) -> None:
-        folder, config = self.path(trial), self.config.replace(trial.changes)
+    def _try(self, trial: Trial) -> int:
+        """Train it to its end, or give it up. A signal that came as it was given up comes back: the search is to stop,
+        but the trial is not to be tried again."""
+        folder, config, told = self.path(trial), self.config.replace(trial.changes), 0
         started = (folder / checkpoint.STATE).is_file()
         if not started:
             shutil.rmtree(folder, ignore_errors=True)  # killed before there was anything to go on from
@@ -180,9 +185,10 @@ class Search:
             figures = train(config, folder, resume=started, group=watch)
             trial.state, trial.valid_perplexity = "done", figures["valid_perplexity"]
             trial.parameters = figures["parameters"]
-        except Interrupted:
+        except Interrupted as stop:
             if not watch.stops:
                 raise
+            told = stop.number
             trial.state, trial.valid_perplexity = "pruned", min(read_curve(folder))
             # Without the key of a strict figure, so that nobody takes it for a finished run.
             facts = {
@@ -199,6 +205,7 @@ class Search:
             raise
         rows = read_metrics(folder)
         trial.epochs, trial.seconds = len(rows), rows[-1]["seconds"] if rows else 0.0
+        return told
 
     def is_hopeless(self, curve: list[float]) -> bool:
         """Whether the best epoch so far is worse than that of half the finished trials after as many epochs."""

@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 
-@contextmanager
-def stop_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """For a while both signals call this function."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python allows signal handlers in the main thread alone
-        return
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+class Interrupted(KeyboardInterrupt):
+    """Work was stopped, and its state is saved."""
+
+    def __init__(self, number: int = 0) -> None:
+        super().__init__()
+        self.number = number
+        """The signal that this process got; 0 if none: it may have given up by itself, or with another process."""
+
+
+class StopSignals:
+    """Remembers that one came while they were heeded, so that whoever is at work can stop where that is possible. A
+    second Ctrl-C stops at once."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The first that came; 0 if none did."""
+
+    @property
+    def told(self) -> bool:
+        return self.number != 0
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield  # Python allows signal handlers in the main thread alone
+            return
+        before = {number: signal.signal(number, self._came) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _came(self, number: int, frame: FrameType | None) -> None:
+        if self.told and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        self.number = self.number or number

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -34,12 +32,8 @@ from groc.report import perplexity, to_json
 from groc.resuming import Position, Saves
 from groc.scoring import Scores, score
 from groc.sharing import SharedEncoder
-from groc.signals import stop_signals
+from groc.signals import Interrupted, StopSignals
 from groc.streams import cut_streams, random_offsets, rotated
-
-
-class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside, and its state is saved."""
 
 
 class Diverged(GrocError):
@@ -115,10 +109,9 @@ class Trainer:
         """The weights of the best epoch, where the run folder does not have them yet."""
         self.saves = Saves()
         self.quiet = quiet or not group.leads
-        self.told = False
-        """Whether this process was told to stop."""
+        self.signals = StopSignals()
         self.stop = False
-        """Whether any was, as all of them found in the last step."""
+        """Whether any process was told to stop, as all of them found in the last step."""
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -126,11 +119,11 @@ class Trainer:
         """Train until the last epoch or until nothing is gained any more."""
         self.model.train()
         try:
-            with stop_signals(self._asked_to_stop):
-                while not self._is_done():
+            with self.signals.heeded():
+                while not (self.stop or self._is_done()):
                     self._epoch()
-            if self.group.any(self.told):  # after the last step; the end of the last epoch has saved the state
-                raise Interrupted
+            if self.stop or self.group.any(self.signals.told):  # after the last step: its epoch has saved the state
+                raise Interrupted(self.signals.number)
         finally:  # where it went wrong: no state can be saved, but the best weights can
             self.write_best()
 
@@ -152,18 +145,15 @@ class Trainer:
             speed = (position.words - words_before) / max(time.monotonic() - started, 1e-9)
             return f"loss {loss:.3f}  perplexity {perplexity(loss):.1f}  {speed:,.0f} words/s"
 
-        def pause(interrupted: bool) -> None:
-            position.seconds += time.monotonic() - started
-            self.save_state()
-            if interrupted:
-                progress.close()
-                raise Interrupted
-
         while position.at < length:
             self.step()
             progress(position.at, details)
             if self.stop or (self.group.size == 1 and self.saves.seconds_ago > 60 * self.options.save_minutes):
-                pause(interrupted=self.stop)
+                position.seconds += time.monotonic() - started
+                self.save_state()
+                if self.stop:
+                    progress.close()
+                    return
                 started, words_before = time.monotonic(), position.words
         position.seconds += time.monotonic() - started
         self._end_epoch(progress)
@@ -188,7 +178,7 @@ class Trainer:
         if self.averaged:
             self.averaged.update()
 
-        self.stop = self.group.must_stop(self.told)
+        self.stop = self.group.must_stop(self.signals.told)
         position.at += unroll
         position.step += 1
         position.words += unroll * options.batch
@@ -399,9 +389,3 @@ class Trainer:
         """Go on from the state in the run folder."""
         resuming.restore(self)
         self.kept_step = self.position.step
-
-    def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-C and a polite kill stop training at the next step, after a save. A second Ctrl-C stops at once."""
-        if self.told and number == signal.SIGINT:
-            signal.default_int_handler(number, frame)
-        self.told = True

@@ -813,7 +813,7 @@ def test_whoever_stops_it_at_the_end_of_a_run_stops_it_altogether(
     command = ["paper", "main", "--run", *chosen, *folders, *small({"training.epochs": 1})]
     with monkeypatch.context() as patch:
         signal_while_the_last_valid_text_is_read(patch, signal.SIGTERM)
-        assert main(command) == 130
+        assert main(command) == 128 + signal.SIGTERM
     assert len(list((tmp_path / "runs").iterdir())) == 1
     assert main(command) == 0
     assert len(list((tmp_path / "runs").iterdir())) == 2

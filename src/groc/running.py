@@ -24,7 +24,7 @@ from groc.model import LanguageModel
 from groc.progress import Progress
 from groc.report import summarise
 from groc.results import RESULT, write_result
-from groc.signals import Interrupted
+from groc.signals import Interrupted, signal_of
 from groc.training import Trainer
 
 LOCK = "run.lock"
@@ -56,14 +56,14 @@ def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
     the caller."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if not _holds_something(folder):
             raise
         if group.leads:
             go_on = f"Go on with the same command and --resume; the state is in {folder}."
             anew = f"There is no state to go on from yet: delete {folder} and start again."
             print(f"Stopped. {go_on if _has_state(folder) else anew}", file=sys.stderr)
-        raise Interrupted from None
+        raise Interrupted(signal_of(stop)) from None
     except NoRoom as error:
         if not _holds_something(folder):
             raise

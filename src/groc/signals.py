@@ -9,13 +9,36 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Interrupted(KeyboardInterrupt):
-    """Work was stopped, and its state is saved."""
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, or what is to stop a command like it."""
 
     def __init__(self, number: int = 0) -> None:
         super().__init__()
         self.number = number
         """The signal that this process got; 0 if none: it may have given up by itself, or with another process."""
+
+
+class Interrupted(Stopped):
+    """Training was stopped, and its state is saved."""
+
+
+def signal_of(stop: KeyboardInterrupt) -> int:
+    """By which signal a process is to end that was stopped so."""
+    return (stop.number if isinstance(stop, Stopped) else 0) or signal.SIGINT
+
+
+@contextmanager
+def stopped_like_ctrl_c() -> Iterator[None]:
+    """For a while a polite kill, too, is an exception wherever it comes, so that one can say how to go on."""
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise Stopped(number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class StopSignals:

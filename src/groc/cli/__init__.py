@@ -17,23 +17,24 @@ from groc.cli import adaptation, evaluation, paper
 from groc.cli.options import add_glossary
 from groc.cli.output import printing
 from groc.errors import GrocError
+from groc.signals import signal_of
 
 NO_MEMORY = ("out of memory", "allocate memory", "not enough memory")
 """What PyTorch says in errors that have no type of their own."""
 
 
-STOPPED = 128 + signal.SIGINT
-"""What shells make of a process that Ctrl-C ended."""
+STOPPED = {128 + number: number for number in (signal.SIGINT, signal.SIGTERM)}
+"""What shells make of a process that Ctrl-C or a polite kill ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status comes back. But a process of that command that was stopped ends by the signal:
     shells go on with a script whose command returns 130 after Ctrl-C, as if it had dealt with it."""
     status = printing(lambda: _run(arguments))
-    if status == STOPPED and arguments is None and os.name == "posix":
+    if status in STOPPED and arguments is None and os.name == "posix":
         sys.stderr.flush()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGINT)
+        signal.signal(STOPPED[status], signal.SIG_DFL)
+        signal.raise_signal(STOPPED[status])
     return status
 
 
@@ -66,8 +67,8 @@ def _run(arguments: Sequence[str] | None) -> int:
             "groc: There is not enough memory for this: choose smaller sizes, or fewer words at once.", file=sys.stderr
         )
         return 1
-    except KeyboardInterrupt:
-        return STOPPED
+    except KeyboardInterrupt as stop:
+        return 128 + signal_of(stop)
     return 0
 
 

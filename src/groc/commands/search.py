@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from groc.proposals import Range, Space, idle, parse_space
 from groc.recipe import load_recipe
 from groc.report import table, to_json
 from groc.search import Search, Trial
+from groc.signals import stopped_like_ctrl_c
 
 
 def show_search(
@@ -45,7 +44,7 @@ def show_search(
         method = "tpe" if any(isinstance(values, Range) for values in space.values()) else "grid"
     search = Search(config, space, Path(out), trials, method, prunes, seed)
     try:
-        with _stopped_like_ctrl_c():
+        with stopped_like_ctrl_c():  # between two trainings, too
             search.run()
     except KeyboardInterrupt:
         print(f"Stopped. Go on with the same command; the trials are in {out}.", file=sys.stderr)
@@ -62,16 +61,6 @@ def show_search(
     command = ["groc", "train", recipe, *(["--variant", variant] if variant else []), "--corpus", corpus, *fixed]
     command += [f"{key}={value}" for key, value in best.changes.items()]
     print(f"\nBest on the valid text: trial {best.number}, {search.path(best)}\n{shlex.join(command)}")
-
-
-@contextmanager
-def _stopped_like_ctrl_c() -> Iterator[None]:
-    """A time limit's polite kill stops between two trainings, too, with a word on how to go on."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def published(kind: str, words: int) -> list[str]:

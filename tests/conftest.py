@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,21 @@ def signal_while_the_last_valid_text_is_read(patch: pytest.MonkeyPatch, number: 
         return score_valid(trainer, *arguments, **more)
 
     patch.setattr(Trainer, "score_valid", signalled)
+
+
+@contextmanager
+def no_room_beyond(size: int) -> Iterator[None]:
+    """A limit on the size of files makes real writes fail, as a full disk does."""
+    import resource  # not on Windows
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

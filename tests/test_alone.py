@@ -16,8 +16,10 @@ from conftest import as_pairs, snapshot, tiny_settings
 from groc import checkpoint
 from groc.cli import main
 from groc.commands import demo
+from groc.compute import Group
+from groc.errors import GrocError
 from groc.files import alone
-from groc.running import LOCK
+from groc.running import LOCK, START, may_resume
 
 pytest.importorskip("fcntl", reason="Windows has no such locks")
 LOCKING = "import sys, groc.files\nwith groc.files.alone(groc.files.Path(sys.argv[1]), ''): print('locked'), input()"
@@ -92,6 +94,30 @@ def test_what_another_process_trained_in_the_meantime_is_kept(
     assert main(command) == 1
     assert "is not empty" in said(capsys)
     assert [snapshot(tmp_path / "run")] == left
+
+
+def test_what_is_begun_anew_is_the_start_of_a_run_and_nobody_s_but_its_own(tmp_path: Path) -> None:
+    run, group = tmp_path / "run", Group()
+    run.mkdir()
+    for name in (LOCK, *START, f".{checkpoint.STATE}.17.tmp"):
+        (run / name).touch()
+    with locked(run / LOCK), pytest.raises(GrocError, match="Another process is training"):
+        may_resume(run, group)
+    for name in (checkpoint.WEIGHTS, "letter.txt", ".letter.txt.17.tmp"):
+        (run / name).touch()
+        before = snapshot(run)
+        with pytest.raises(GrocError, match=r"holds no state to go on from: delete it, or move it elsewhere, and run"):
+            may_resume(run, group)
+        assert snapshot(run) == before
+        (run / name).unlink()
+    assert not may_resume(run, group)
+    assert [path.name for path in run.iterdir()] == [LOCK]
+
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / checkpoint.CARD).touch()
+    with pytest.raises(GrocError, match="holds no state"):
+        may_resume(tmp_path / "foreign", group)
+    assert [*snapshot(tmp_path / "foreign")] == [checkpoint.CARD]
 
 
 def test_adapting_too(corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from groc.corpus import Corpus
 from groc.paper import TABLES, Results, crossing, opening
 from groc.paper.crossing import CACHES, CLOSED_WAYS, LESS, OPEN_WAYS, RATES
 from groc.recipe import variant_names
+from groc.running import LOCK, START
 from groc.scoring import score
 
 TEXTS = {
@@ -149,6 +150,19 @@ def test_what_is_recorded_is_not_done_again_and_what_is_lost_or_of_caches_of_ano
         found = evaluations_of(record)[name]
         assert found["loss"] == pytest.approx(figures["loss"], rel=1e-6)
         assert found["caches"][0]["likeness"] == "angle"
+
+
+def test_fine_tuning_that_was_killed_before_its_first_save_is_begun_anew(
+    filled: Path, corpora: Path, settings: list[str]
+) -> None:
+    record = record_of(filled, "tied", "wikitext-2")
+    (filled / "results" / f"{record.parent.name}.json").unlink()
+    before = json.loads(record.read_text())["figures"]["valid_perplexity"]
+    for path in record.parent.iterdir():
+        if path.name not in (LOCK, *START):
+            path.unlink()
+    assert run(filled, corpora, settings, "cross-domain") == 0
+    assert json.loads(record.read_text())["figures"]["valid_perplexity"] == before
 
 
 def test_a_row_is_what_eval_gives_with_the_recorded_values(

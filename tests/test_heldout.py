@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TERMS, as_pairs, sentences, snapshot, tiny_model, tiny_settings
+from conftest import TERMS, as_pairs, no_room_beyond, sentences, snapshot, tiny_model, tiny_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -262,6 +262,20 @@ class TestCommand:
         status, _, said = call(*command, "--resume", "--words", 3)
         assert status == 1
         assert "with words 2, least 5" in said
+
+    def test_after_a_full_disk_it_goes_on_as_it_says(
+        self, call: Call, corpus: Path, glossary_file: Path, tmp_path: Path
+    ) -> None:
+        """There is room for the texts and the start of the run, but not for its state."""
+        settings = as_pairs({**tiny_settings(), "forms.lexicon": str(glossary_file)})
+        command = ["run", corpus, "tiny", *settings, "--out", tmp_path / "out", *self.CHOICE]
+        with no_room_beyond(10_000):
+            status, _, said = call(*command)
+        assert status == 1
+        assert "state.safetensors: free some space and go on with the same command and --resume" in said
+        assert str(tmp_path / "out") in said
+        status, _, said = call(*command, "--resume")
+        assert status == 0, said
 
     def test_what_is_wrong_is_said(self, call: Call, corpus: Path, glossary_file: Path, tmp_path: Path) -> None:
         (tmp_path / "full").mkdir()

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import as_pairs, sentences, signal_while_the_last_valid_text_is_read, snapshot, tiny_settings
+from conftest import (
+    as_pairs,
+    no_room_beyond,
+    sentences,
+    signal_while_the_last_valid_text_is_read,
+    snapshot,
+    tiny_settings,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -817,6 +824,22 @@ def test_whoever_stops_it_at_the_end_of_a_run_stops_it_altogether(
     assert len(list((tmp_path / "runs").iterdir())) == 1
     assert main(command) == 0
     assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+def test_after_a_full_disk_it_is_run_again_as_it_says(
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is room for the start of a run, but not for its state."""
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    chosen = ["--dataset", "penn", "--model", "tied"]
+    command = ["paper", "main", "--run", *chosen, *folders, *small({"training.epochs": 1})]
+    with no_room_beyond(10_000):
+        assert main(command) == 1
+    assert "state.safetensors: free some space and run again" in capsys.readouterr().err
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / checkpoint.CONFIG).is_file()
+    assert main(command) == 0
+    assert row_of("main", tmp_path, dataset="penn", model="tied")["runs"] == 1
 
 
 def test_dynamic_evaluation_is_run_too(tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import as_pairs, signal_while_the_last_valid_text_is_read, tiny_config, tiny_settings
+from conftest import as_pairs, no_room_beyond, signal_while_the_last_valid_text_is_read, tiny_config, tiny_settings
 
 import groc.resuming
 import groc.search
@@ -216,7 +215,8 @@ def test_a_trial_killed_before_its_first_save_is_begun_anew(untested: Path, tmp_
     search.trials.append(Trial(0, {"training.rate": "0.02"}))
     search.save()
     (tmp_path / "out" / "trial-000").mkdir()
-    (tmp_path / "out" / "trial-000" / "config.json").write_text("{")
+    for name in ("run.lock", "vocabulary.tsv", ".config.json.17.tmp"):
+        (tmp_path / "out" / "trial-000" / name).touch()
     again = made(untested, tmp_path / "out")
     again.run()
     assert [trial.state for trial in again.trials] == ["done", "done"]
@@ -291,18 +291,11 @@ def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_
 def test_a_full_disk_stops_the_search_and_no_trial_fails(
     untested: Path, tmp_path: Path, room: int, left: list[str]
 ) -> None:
-    """A limit on the size of files makes real writes fail, as a full disk does."""
     whole, search = (made(untested, tmp_path / name) for name in ("whole", "out"))
     whole.run()
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-        with pytest.raises(GrocError, match=r"No room on the disk .*free some space and run again"):
-            search.run()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
+    message = r"No room on the disk .*free some space and run again"
+    with no_room_beyond(room), pytest.raises(GrocError, match=message):
+        search.run()
     again = made(untested, tmp_path / "out")
     assert [trial.state for trial in again.trials] == left
     again.run()

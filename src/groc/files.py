@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -54,6 +55,12 @@ def write_together(writers: Mapping[Path, Writer]) -> None:
         for temporary in temporaries.values():
             with suppress(OSError):
                 temporary.unlink()
+
+
+def is_temporary(name: str, of: Collection[str]) -> bool:
+    """Whether a file is what a process that was killed left of writing one of these."""
+    found = re.fullmatch(r"\.(.+)\.\d+\.tmp", name)
+    return found is not None and found[1] in of
 
 
 def text_writer(text: str) -> Writer:

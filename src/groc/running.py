@@ -17,7 +17,7 @@ from groc.compute import Group, Policy
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
-from groc.files import NoRoom, alone
+from groc.files import NoRoom, alone, is_temporary
 from groc.files import check_folder as check_writable
 from groc.metrics import read_metrics
 from groc.model import LanguageModel
@@ -28,6 +28,8 @@ from groc.signals import Interrupted, signal_of
 from groc.training import Trainer
 
 LOCK = "run.lock"
+START = (checkpoint.CONFIG, checkpoint.VOCABULARY, checkpoint.LEXICON, checkpoint.CARD)
+"""What is written of a run before its first state."""
 MAY_CHANGE = ("compute.", "training.epochs", "training.save_minutes", "corpus")
 """What may differ between a run and its resumption."""
 
@@ -50,26 +52,53 @@ def _holds_something(folder: Path) -> bool:
     return folder.is_dir() and any(path.name != LOCK for path in folder.iterdir())
 
 
+def may_resume(folder: Path, group: Group) -> bool:
+    """Whether a run in the folder can go on, for commands that see to it themselves. What is left of one that had not
+    come to its first state, since it was killed or the disk was full, is removed, so that it can be begun anew."""
+    if group.leads and not _has_state(folder) and _holds_something(folder):
+        _check_begun(folder)  # before there is a lock in it
+        with _alone_in(folder):
+            if not _has_state(folder):  # else another process came so far in the meantime
+                _check_begun(folder)
+                for path in folder.iterdir():
+                    if path.name != LOCK:
+                        path.unlink()
+    group.wait()
+    return _has_state(folder)
+
+
+def _check_begun(folder: Path) -> None:
+    """Whether there is nothing in it but what this program writes at the start of a run."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    own = {LOCK, *START, *(name for name in names if is_temporary(name, (*START, checkpoint.STATE)))}
+    if not (names <= own and names & {LOCK, checkpoint.VOCABULARY}):
+        raise GrocError(f"{folder} holds no state to go on from: delete it, or move it elsewhere, and run again.")
+
+
 @contextmanager
-def saying_how_to_go_on(folder: Path, group: Group) -> Iterator[None]:
+def saying_how_to_go_on(folder: Path, group: Group, always: bool = False) -> Iterator[None]:
     """Where a run is stopped by Ctrl-C or a full disk, say what is left of it. If there is nothing yet, that is left to
-    the caller."""
+    the caller. `always` is for a command that goes on even if there is no state yet."""
+
+    def can_go_on() -> bool:
+        return always or _has_state(folder)
+
     try:
         yield
     except KeyboardInterrupt as stop:
         if not _holds_something(folder):
             raise
         if group.leads:
-            go_on = f"Go on with the same command and --resume; the state is in {folder}."
+            go_on = f"Go on with the same command and --resume; what is done is in {folder}."
             anew = f"There is no state to go on from yet: delete {folder} and start again."
-            print(f"Stopped. {go_on if _has_state(folder) else anew}", file=sys.stderr)
+            print(f"Stopped. {go_on if can_go_on() else anew}", file=sys.stderr)
         raise Interrupted(signal_of(stop)) from None
     except NoRoom as error:
         if not _holds_something(folder):
             raise
         go_on = f"go on with the same command and --resume; the last good state is in {folder}"
         anew = f"start again when you have deleted {folder}, which holds no state to go on from yet"
-        raise NoRoom(error.path, go_on if _has_state(folder) else anew) from None
+        raise NoRoom(error.path, go_on if can_go_on() else anew) from None
     except RuntimeError as error:
         if group.size == 1 or "by peer" not in str(error):  # PyTorch has no type of its own for it
             raise

@@ -30,6 +30,7 @@ from groc.nn.sampling import check_sample
 from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_searched, distinct, ends_of
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
+from groc.running import may_resume
 from groc.signals import Interrupted
 from groc.training import Diverged
 
@@ -176,10 +177,8 @@ class Search:
         """Train it to its end, or give it up. A signal that came as it was given up comes back: the search is to stop,
         but the trial is not to be tried again."""
         folder, config, told = self.path(trial), self.config.replace(trial.changes), 0
-        started = (folder / checkpoint.STATE).is_file()
-        if not started:
-            shutil.rmtree(folder, ignore_errors=True)  # killed before there was anything to go on from
         watch = Watch(folder, lambda curve: self.prunes and self.is_hopeless(curve))
+        started = may_resume(folder, watch)
         torch.compiler.reset()  # else PyTorch stops compiling after some models
         try:
             figures = train(config, folder, resume=started, group=watch)

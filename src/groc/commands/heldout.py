@@ -19,6 +19,7 @@ from groc.forms import FormsCompiler
 from groc.recipe import load_recipe
 from groc.report import to_json
 from groc.results import HELD_OUT, RESULT, add_evaluation
+from groc.running import may_resume, saying_how_to_go_on
 
 TEXT, RUN = "text", "run"
 
@@ -62,17 +63,14 @@ def whole(
     """Hold words out, train a recipe on the rest, score them."""
     text, folder = Path(out) / TEXT, Path(out) / RUN
     config = load_recipe(recipe, variant, assignments).replace({"corpus": str(text)})
-    try:
-        if resume and (text / RECORD).is_file():
-            check_same(text, Corpus(corpus), choice)
-        else:
-            hold_out(Corpus(corpus), text, _compiler(config), choice)
-        train(config, folder, resume and (folder / checkpoint.STATE).is_file(), Group())
+    if resume and (text / RECORD).is_file():
+        check_same(text, Corpus(corpus), choice)
+    else:
+        hold_out(Corpus(corpus), text, _compiler(config), choice)
+    group = Group()
+    with saying_how_to_go_on(Path(out), group, always=True):
+        train(config, folder, resume and may_resume(folder, group), group)
         score(str(folder), str(text), config.compute.device, choice.seed, record=True, as_json=as_json)
-    except KeyboardInterrupt:
-        if (text / RECORD).is_file():
-            print(f"Stopped. Go on with the same command and --resume; what is done is in {out}.", file=sys.stderr)
-        raise
 
 
 def _compiler(config: Config) -> FormsCompiler:

@@ -30,6 +30,7 @@ from groc.progress import Progress
 from groc.recipe import load_recipe
 from groc.report import summarise
 from groc.results import RESULT, add_evaluation
+from groc.running import may_resume
 from groc.scoring import Scores
 
 CACHES = {kind: Online(caches=(CacheSettings(kind),)) for kind in ("unigram", "local", "unbounded")}
@@ -193,8 +194,8 @@ class Moved:
         config = adapting.adapted_settings(self.config, str(self.place.corpora / corpus), adapting.EPOCHS, changes)
         folder = self.place.runs / f"{self.folder.name}-on-{corpus}-rate{rate:g}"
         if not (folder / RESULT).is_file():
-            resume = (folder / checkpoint.STATE).is_file()
-            adapting.adapt(self.folder, config, folder, resume, Group(), self.config.corpus)
+            group = Group()
+            adapting.adapt(self.folder, config, folder, may_resume(folder, group), group, self.config.corpus)
         known = {domain for domain, _, figures in recorded(folder).by_domain() if "vocabulary" in figures}
         if missing := {domain: [FINE_TUNED] for domain in domains if domain not in known}:
             source, model = self.load(), self.load(folder)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-from groc import checkpoint
 from groc.commands.train import run as train
 from groc.compute import Group
 from groc.config import Config
@@ -21,6 +20,7 @@ from groc.errors import GrocError
 from groc.files import write_text
 from groc.paper.runs import Run, identity
 from groc.results import RESULT
+from groc.running import may_resume
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def train_once(config: Config, folder: Path) -> None:
     """Train, or go on with it, unless it is done."""
     if not (folder / RESULT).is_file():
         torch.compiler.reset()  # else PyTorch stops compiling after some models
-        train(config, folder, resume=(folder / checkpoint.STATE).is_file(), group=Group())
+        group = Group()
+        train(config, folder, resume=may_resume(folder, group), group=group)
 
 
 def recorded(folder: Path) -> Run:

@@ -28,6 +28,7 @@ from groc.corpus import Corpus
 from groc.recipe import recipe_names
 from groc.running import evaluation_command
 from groc.scoring import score
+from groc.training import Trainer
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -780,6 +781,30 @@ class TestResume:
         change = {"after_step": figures["steps"] * 2 // 3, "epochs_before": 2, "epochs": 3}
         # Where the rate does not follow the length, the run is bitwise that of three epochs from the start.
         assert figures.get("replanned") == ([change] if schedule == "cosine" else None)
+
+    def test_where_the_number_of_epochs_is_the_first_again_that_is_said_too(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The rate has followed another number in the meantime, and so the run does not count in tables."""
+        folder = tmp_path / "run"
+        settings = {"kind": "tied", "training__schedule": "cosine"}
+        step = Trainer.step
+
+        def stopping(trainer: Trainer) -> None:
+            step(trainer)
+            if not trainer.signals.told:
+                signal.raise_signal(signal.SIGINT)  # heard of in the next step
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "step", stopping)
+            for more, epochs in ([], 4), (["--resume"], 6):
+                assert run(*tiny_train(folder, *more, training__epochs=epochs, **settings))[0] == 130
+        status, _, err = run(*tiny_train(folder, "--resume", training__epochs=4, **settings))
+        assert status == 0
+        said = f"The learning rate of the run in {folder} followed a length of 6 epochs up to step 4, and not that of 4"
+        assert said in err
+        replanned = json.loads((folder / "result.json").read_text())["figures"]["replanned"]
+        assert [(one["after_step"], one["epochs"]) for one in replanned] == [(2, 6), (4, 4)]
 
     def test_fewer_epochs_than_are_finished_are_refused(
         self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path

@@ -274,6 +274,7 @@ def test_a_run_whose_rate_followed_two_plans_is_not_counted(
     tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changes = [{"after_step": 2000, "epochs_before": 20, "epochs": 40}]
+    again = {"after_step": 3000, "epochs_before": 40, "epochs": 20}
     for corpus in ("penn", "news"):
         recorder(f"{corpus}/tied", 60.0, 50.0, corpus=corpus)
         before = [rows_of(table, tmp_path) for table in ("main", "cross-domain")]
@@ -281,8 +282,13 @@ def test_a_run_whose_rate_followed_two_plans_is_not_counted(
         capsys.readouterr()
         assert [rows_of(table, tmp_path) for table in ("main", "cross-domain")] == before
         said = capsys.readouterr().err
-        assert f"{path} was to have 40 epochs, not 20, from step 2,000 on" in said
+        assert f"{path} was to have 40 epochs, not 20, from step 2,000 on, and its" in said
         assert "it is not counted" in said
+        path = recorder(f"{corpus}/tied", 59.0, 49.0, 3, extra={"replanned": [*changes, again]}, corpus=corpus)
+        assert [rows_of(table, tmp_path) for table in ("main", "cross-domain")] == before
+        assert f"{path} was to have 40 epochs, not 20, from step 2,000 on, and last 20, from step 3,000 on" in (
+            capsys.readouterr().err
+        )
 
 
 def test_every_run_of_the_repository_counts(capsys: pytest.CaptureFixture[str]) -> None:

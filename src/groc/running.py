@@ -199,13 +199,25 @@ def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:
 
 def _tell_of_other_epochs(trainer: Trainer) -> None:
     before, now = checkpoint.load_config(trainer.folder).training.epochs, trainer.options.epochs
+    changes = trainer.position.replanned
     if now != before:
-        epochs, rate = "1 epoch" if now == 1 else f"{now} epochs", ""
+        epochs, rate = _epochs(now), ""
         if trainer.schedule.follows_length:
-            recorded = ", and its record will say so" if trainer.position.replanned else ""
+            recorded = ", and its record will say so" if changes else ""
             rate = f": its learning rate follows the new length{recorded}"
         said = f"The run in {trainer.folder} now has {epochs} where it was started with {before}{rate}."
         print(said, file=sys.stderr)
+    elif changes:  # to and fro: a run that was always to have so many has another curve
+        last = changes[-1]
+        print(
+            f"The learning rate of the run in {trainer.folder} followed a length of {_epochs(last['epochs_before'])} "
+            f"up to step {last['after_step']:,}, and not that of {_epochs(now)} throughout: its record will say so.",
+            file=sys.stderr,
+        )
+
+
+def _epochs(number: int) -> str:
+    return "1 epoch" if number == 1 else f"{number} epochs"
 
 
 def _check_same(config: Config, folder: Path) -> None:

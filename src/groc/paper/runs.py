@@ -226,8 +226,12 @@ class Results:
         where one was measured, by how much an epoch reads: the last step reads less, and random unrolls make for some
         steps more."""
         if changes := run.figures.get("replanned"):
-            before, now, step = (changes[0][key] for key in ("epochs_before", "epochs", "after_step"))
-            return f"was to have {now} epochs, not {before}, from step {step:,} on, and its learning rate followed"
+            first, last = changes[0], changes[-1]
+            then = f", and last {last['epochs']}, from step {last['after_step']:,} on" if len(changes) > 1 else ""
+            return (
+                f"was to have {first['epochs']} epochs, not {first['epochs_before']}, from step "
+                f"{first['after_step']:,} on{then}, and its learning rate followed"
+            )
         base = RECIPES.get(run.dataset)
         if run.adapted or run.recipe not in (base, f"{base}-best"):
             return ""

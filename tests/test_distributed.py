@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
+import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 from conftest import as_pairs, tiny_settings
 
 from groc import checkpoint
 from groc.cli import main
+from groc.compute import Group
+from groc.errors import GrocError
+from groc.running import saying_how_to_go_on
 
 NO_DROPOUT = {
     "output.dropout": 0.0,
@@ -94,22 +101,63 @@ def test_a_run_goes_on_with_another_number_of_processes(
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+def start_together(*commands: Sequence[str], **options: Any) -> list[subprocess.Popen[str]]:
+    """Processes that train together as those of torchrun do, but nobody stops the others when one ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {**os.environ, "WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "groc", *command],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            **options,
+        )
+        for rank, command in enumerate(commands)
+    ]
+
+
 def test_where_the_first_process_cannot_go_on_each_says_so_in_a_line(corpus_folder: Path, tmp_path: Path) -> None:
     settings = as_pairs(tiny_settings("tied"))
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    launcher += ["--log-dir", str(tmp_path / "logs"), "--redirects", "3", "-m", "groc"]
-    done = subprocess.run(
-        [*launcher, "train", "tiny", *settings, "--corpus", str(corpus_folder), "--out", str(tmp_path / "run")],
-        capture_output=True,
-        timeout=180,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000)),
+    command = ["train", "tiny", *settings, "--corpus", str(corpus_folder), "--out", str(tmp_path / "run")]
+    both = start_together(
+        command, command, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
     )
-    assert done.returncode == 1
-    (first,) = (tmp_path / "logs").glob("**/0/stderr.log")
-    assert "No room on the disk" in first.read_text().splitlines()[-1]
-    assert "Traceback" not in first.read_text()
-    (second,) = (tmp_path / "logs").glob("**/1/stderr.log")
-    assert "Traceback" not in second.read_text()
+    first, second = (process.communicate(timeout=180)[1] for process in both)
+    assert [process.returncode for process in both] == [1, 1]
+    assert "No room on the disk" in first.splitlines()[-1]
+    said = "groc: Another of the processes that train together has ended: see what that one says."
+    assert said in second.splitlines()
+    assert "Traceback" not in first + second
+
+
+def test_a_store_that_has_gone_is_another_process_that_has_ended(tmp_path: Path) -> None:
+    """A real error of PyTorch's own kind, of which NCCL's are, too; gloo's are of no kind."""
+    script = "import torch.distributed as d\ns = d.TCPStore('127.0.0.1', 0, None, True)\nprint(s.port), input()"
+    group, alone = Group(), Group()
+    group.size = 2
+    with subprocess.Popen([sys.executable, "-u", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        store = dist.TCPStore("127.0.0.1", int(other.stdout.readline()))
+        other.kill()
+    with pytest.raises(dist.DistError), saying_how_to_go_on(tmp_path, alone):
+        store.get("key")
+    lost = pytest.raises(GrocError, match="has ended, or cannot be reached: see what the others say")
+    with lost as error, saying_how_to_go_on(tmp_path, group):
+        store.get("key")
+    assert "\n" not in str(error.value)
+
+
+def test_what_else_nccl_says_is_passed_on(tmp_path: Path) -> None:
+    """It uses the same type for a wrong set-up, of which no other process has ended."""
+    group = Group()
+    group.size = 2
+    said = "NCCL error in: NCCLUtils.cpp:94, invalid usage\nLast error:\nDuplicate GPU detected"
+    passed_on = pytest.raises(GrocError, match=r"NCCL error .* Last error: Duplicate GPU detected")
+    with passed_on, saying_how_to_go_on(tmp_path, group):
+        raise dist.DistBackendError(said)
 
 
 def test_one_mask_for_all_words_in_all_processes(corpus_folder: Path, glossary_file: Path, tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ from groc.training import Trainer
 LOCK = "run.lock"
 START = (checkpoint.CONFIG, checkpoint.VOCABULARY, checkpoint.LEXICON, checkpoint.CARD)
 """What is written of a run before its first state."""
+LOST = ("by peer", "gloo/transport")
+"""What gloo says of other processes in errors that have no type of their own."""
 MAY_CHANGE = ("compute.", "training.epochs", "training.save_minutes", "corpus")
 """What may differ between a run and its resumption."""
 
@@ -100,9 +102,17 @@ def saying_how_to_go_on(folder: Path, group: Group, always: bool = False) -> Ite
         anew = f"start again when you have deleted {folder}, which holds no state to go on from yet"
         raise NoRoom(error.path, go_on if can_go_on() else anew) from None
     except RuntimeError as error:
-        if group.size == 1 or "by peer" not in str(error):  # PyTorch has no type of its own for it
+        if group.size == 1:
             raise
-        raise GrocError("Another of the processes that train together has ended: see what that one says.") from None
+        if any(words in str(error) for words in LOST):
+            raise GrocError("Another of the processes that train together has ended: see what that one says.") from None
+        if isinstance(error, torch.distributed.DistError):  # as NCCL says it, but a wrong set-up, too
+            why = " ".join(str(error).partition("Exception raised from")[0].split())
+            raise GrocError(
+                "Another of the processes that train together has ended, or cannot be reached: see what the "
+                f"others say. This one heard: {why}"
+            ) from None
+        raise
 
 
 def _has_state(folder: Path) -> bool:

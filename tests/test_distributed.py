@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,28 @@ def test_where_the_first_process_cannot_go_on_each_says_so_in_a_line(corpus_fold
     said = "groc: Another of the processes that train together has ended: see what that one says."
     assert said in second.splitlines()
     assert "Traceback" not in first + second
+
+
+def test_processes_that_train_together_stop_after_the_same_step(corpus_folder: Path, tmp_path: Path) -> None:
+    """The second is told, and each would wait for ever for the others' share of what is saved if they did not."""
+    settings = as_pairs({**tiny_settings("tied"), "training.epochs": 1_000_000, "training.stop_after": 0})
+    command = ["train", "tiny", *settings, "--corpus", str(corpus_folder), "--out", str(tmp_path / "run")]
+    both = start_together(command, command)
+    while not (tmp_path / "run" / checkpoint.METRICS).exists():
+        assert [process.poll() for process in both] == [None, None]
+        time.sleep(0.01)
+    both[1].terminate()
+    try:
+        said, nothing = (process.communicate(timeout=60)[1] for process in both)
+    finally:
+        for process in both:
+            process.kill()
+    assert "Stopped. Go on with the same command and --resume" in said.splitlines()[-1]
+    assert "Stopped" not in nothing  # one process speaks for all
+    assert [process.returncode for process in both] == [-signal.SIGINT, -signal.SIGTERM]
+    _, metadata = checkpoint.read_tensors(tmp_path / "run" / checkpoint.STATE)
+    stopped, epochs = json.loads(metadata["position"]), len(curve(tmp_path / "run"))
+    assert (stopped["epoch"], stopped["step"] > 0) == (epochs, True)
 
 
 def test_a_store_that_has_gone_is_another_process_that_has_ended(tmp_path: Path) -> None:

@@ -190,10 +190,10 @@ class TestResuming:
         workshop.trainer(tmp_path / "run", config, resume=True).run()
         assert_same_end(tmp_path / "run", tmp_path / "expected")
 
-    def test_processes_that_train_together_stop_after_the_same_step(
+    def test_a_signal_between_two_steps_is_passed_on_in_the_next(
         self, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One is told between two steps; the other hears of it in the next."""
+        """So that all processes that train together stop behind the same one."""
         trainer = workshop.trainer(tmp_path, tiny_config("tied"))
         heard: list[bool] = []
         monkeypatch.setattr(trainer.group, "must_stop", lambda told: heard.append(told) or told)

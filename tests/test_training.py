@@ -437,6 +437,16 @@ class TestBadStates:
         older.save_state()
         assert workshop.trainer(tmp_path, tiny_config(), resume=True).position.sources == sources
 
+    def test_a_state_of_a_newer_version_says_so(self, workshop: Workshop, tmp_path: Path) -> None:
+        workshop.trainer(tmp_path, tiny_config("tied")).save_state()
+        tensors, metadata = checkpoint.read_tensors(tmp_path / checkpoint.STATE)
+        newer = json.dumps({**json.loads(metadata["position"]), "mood": "good"})
+        checkpoint.write_tensors(tmp_path / checkpoint.STATE, tensors, {**metadata, "position": newer})
+        before = snapshot(tmp_path)
+        with pytest.raises(GrocError, match=r"made by a newer version of GroC, which keeps mood, too: .*upgrade"):
+            workshop.trainer(tmp_path, tiny_config("tied"), resume=True)
+        assert snapshot(tmp_path) == before
+
     @pytest.mark.parametrize("share", [0, 0.3, 0.99])
     def test_a_truncated_state(self, workshop: Workshop, tmp_path: Path, share: float) -> None:
         trainer = workshop.trainer(tmp_path, tiny_config("tied"))

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +126,13 @@ def restore(trainer: Trainer) -> None:
         )
     tensors, metadata = checkpoint.read_tensors(folder / checkpoint.STATE)
     try:
-        position = Position(**json.loads(metadata["position"]))
+        saved = json.loads(metadata["position"])
+        if unknown := {*saved} - {known.name for known in fields(Position)}:
+            raise GrocError(
+                f"The state in {folder} was made by a newer version of GroC, which keeps {', '.join(sorted(unknown))}, "
+                "too: resume with that one, or upgrade with pip install -U groc-lm."
+            )
+        position = Position(**saved)
         _check_sources(folder, position, trainer.position)
         position.sources = trainer.position.sources
         _plan_anew(trainer, position)

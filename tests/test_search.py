@@ -26,7 +26,7 @@ from groc.errors import GrocError
 from groc.paper import TABLES, Results
 from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, idle, parse_space
 from groc.recipe import load_recipe
-from groc.search import FEWEST, LOCK, RECORD, Search, Trial, Watch, read_curve
+from groc.search import FEWEST, LOCK, RECORD, Curve, Search, Trial, Watch, read_curve
 from groc.signals import Interrupted
 from groc.training import Trainer
 
@@ -184,7 +184,7 @@ def test_a_search_that_is_over_trains_no_more(untested: Path, tmp_path: Path) ->
 class Killed(Search):
     """Killed hard in the second epoch of its second trial, between two saves."""
 
-    def is_hopeless(self, curve: list[float]) -> bool:
+    def is_hopeless(self, curve: Curve) -> bool:
         if len(self.trials) == 2:
             raise KeyboardInterrupt
         return super().is_hopeless(curve)
@@ -237,26 +237,58 @@ def test_a_hopeless_trial_is_given_up_and_counts(untested: Path, tmp_path: Path)
     assert kept.trials[-1].state == "done"
 
 
+def test_a_trial_that_lost_its_curve_has_its_epochs_all_the_same(
+    untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped behind its first epoch, and the curve deleted: another search would call the second the first."""
+    search = made(untested, tmp_path / "out", epochs=3)
+    step = Trainer.step
+
+    def stopping(trainer: Trainer) -> None:
+        step(trainer)
+        if trainer.position.epoch == 1 and not trainer.signals.told:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", stopping)
+        with pytest.raises(Interrupted):
+            search.run()
+    (search.path(search.trials[0]) / METRICS).unlink()
+    seen: list[list[int]] = []
+
+    class Noting(Search):
+        def is_hopeless(self, curve: Curve) -> bool:
+            seen.append([*curve])
+            return len(self.trials) == 1 and 2 in curve  # given up behind the second
+
+    again = Noting(search.config, search.space, search.folder, search.budget)
+    again.run()
+    assert seen[0] == [2]
+    assert [(trial.state, trial.epochs) for trial in again.trials] == [("pruned", 2), ("done", 3)]
+    record = json.loads((again.path(again.trials[0]) / "result.json").read_text())
+    assert record["figures"]["pruned_after_epochs"] == 2
+
+
 @pytest.mark.parametrize(
     ("curve", "epochs", "hopeless"),
     [
-        ([9.0], 4, False),  # between the best and the worst of the finished ones
-        ([11.0], 4, True),
-        ([11.0], 40, False),  # too early to say
-        ([11.0, 5.0], 8, False),  # its best epoch counts
-        ([11.0, 9.5], 8, True),
+        ({1: 9.0}, 4, False),  # between the best and the worst of the finished ones
+        ({1: 11.0}, 4, True),
+        ({1: 11.0}, 40, False),  # too early to say
+        ({1: 11.0, 2: 5.0}, 8, False),  # its best epoch counts
+        ({1: 11.0, 2: 9.5}, 8, True),
+        ({2: 9.5}, 8, True),  # what was before was lost
     ],
 )
-def test_when_a_curve_is_hopeless(
-    curve: list[float], epochs: int, hopeless: bool, untested: Path, tmp_path: Path
-) -> None:
+def test_when_a_curve_is_hopeless(curve: Curve, epochs: int, hopeless: bool, untested: Path, tmp_path: Path) -> None:
     search = made(untested, tmp_path / "out", epochs=epochs)
     for number, values in enumerate(([8.0, 7.0], [9.0, 8.0], [11.0, 9.0], [12.0, 10.0])):
         assert not search.is_hopeless(curve)  # as long as there are too few
         search.trials.append(Trial(number, {}, "done"))
         path = search.path(search.trials[-1])
         path.mkdir(parents=True)
-        (path / METRICS).write_text("".join(json.dumps({"valid_perplexity": value}) + "\n" for value in values))
+        rows = [{"epoch": epoch, "valid_perplexity": value} for epoch, value in enumerate(values, 1)]
+        (path / METRICS).write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert search.is_hopeless(curve) is hopeless
 
 
@@ -483,7 +515,7 @@ def test_a_search_goes_on_with_the_same_texts_alone(untested: Path, tmp_path: Pa
 def test_half_a_line_of_a_curve_is_none_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     rows = ['{"epoch": 1, "valid_perplexity": 9.5}\n', '{"epoch": 2, "valid_perpl']
     (tmp_path / METRICS).write_text("".join(rows))
-    assert read_curve(tmp_path) == [9.5]
+    assert read_curve(tmp_path) == {1: 9.5}
     (tmp_path / METRICS).write_text("".join(rows) + "\n")
     with pytest.raises(GrocError, match=r"metrics\.jsonl, line 2 is damaged"):
         read_curve(tmp_path)
@@ -591,7 +623,7 @@ def test_a_signal_while_a_trial_that_is_given_up_is_saved_stops_the_search(
 
 
 def test_who_stops_a_search_gives_no_trial_up(tmp_path: Path) -> None:
-    (tmp_path / METRICS).write_text('{"valid_perplexity": 9.0}\n')
+    (tmp_path / METRICS).write_text('{"epoch": 1, "valid_perplexity": 9.0}\n')
     watch = Watch(tmp_path, lambda curve: True)
     assert watch.must_stop(True)
     assert not watch.stops

@@ -21,7 +21,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
         except ValueError:
             row = None
-        if not (isinstance(row, dict) and "valid_perplexity" in row):
+        if not (isinstance(row, dict) and {"epoch", "valid_perplexity"} <= row.keys()):
             raise GrocError(
                 f"{folder / METRICS}, line {number} is damaged: restore the file from a copy, or delete it and do "
                 "without the learning curve."

@@ -40,6 +40,9 @@ FEWEST = 4
 SPARED = 0.25
 """The share of its epochs in which a trial is not given up."""
 
+Curve = dict[int, float]
+"""A valid perplexity by its epoch, from 1 on."""
+
 
 @dataclass
 class Trial:
@@ -153,7 +156,7 @@ class Search:
             Outcome(
                 trial.changes,
                 trial.valid_perplexity if trial.state == "done" else None,
-                dict(enumerate(read_curve(self.path(trial)), 1)) if trial.state != "failed" else {},
+                read_curve(self.path(trial)) if trial.state != "failed" else {},
             )
             for trial in self.trials
         ]
@@ -188,12 +191,10 @@ class Search:
             if not watch.stops:
                 raise
             told = stop.number
-            trial.state, trial.valid_perplexity = "pruned", min(read_curve(folder))
+            curve = read_curve(folder)
+            trial.state, trial.valid_perplexity = "pruned", min(curve.values())
             # Without the key of a strict figure, so that nobody takes it for a finished run.
-            facts = {
-                "pruned_after_epochs": len(read_metrics(folder)),
-                "valid_perplexity_in_streams": trial.valid_perplexity,
-            }
+            facts = {"pruned_after_epochs": max(curve), "valid_perplexity_in_streams": trial.valid_perplexity}
             write_result(folder / RESULT, config, choose(config.compute), facts, read_metrics(folder))
         except (Diverged, torch.OutOfMemoryError) as error:
             trial.state = "failed"
@@ -202,18 +203,19 @@ class Search:
             if trial.number == 0 and not (folder / checkpoint.STATE).is_file():
                 self._forget()
             raise
-        rows = read_metrics(folder)
-        trial.epochs, trial.seconds = len(rows), rows[-1]["seconds"] if rows else 0.0
+        if rows := read_metrics(folder):
+            trial.epochs, trial.seconds = rows[-1]["epoch"], rows[-1]["seconds"]
         return told
 
-    def is_hopeless(self, curve: list[float]) -> bool:
+    def is_hopeless(self, curve: Curve) -> bool:
         """Whether the best epoch so far is worse than that of half the finished trials after as many epochs."""
-        epochs = len(curve)
+        epochs = max(curve, default=0)
         curves = [read_curve(self.path(trial)) for trial in self.trials if trial.state == "done"]
-        curves = [other for other in curves if other]  # a record may have come here without the trials' folders
-        if len(curves) < FEWEST or epochs < SPARED * self.config.training.epochs:
+        until_then = [[value for epoch, value in other.items() if epoch <= epochs] for other in curves]
+        bests = [min(values) for values in until_then if values]  # a record may be here without the trials' folders
+        if len(bests) < FEWEST or epochs < SPARED * self.config.training.epochs:
             return False
-        return min(curve) > statistics.median(min(other[:epochs]) for other in curves)
+        return min(curve.values()) > statistics.median(bests)
 
     # --- on disk --------------------------------------------------------------------------------------------------
 
@@ -271,7 +273,7 @@ class Search:
 class Watch(Group):
     """Trains alone, and stops where the valid curve says that it is not worth going on."""
 
-    def __init__(self, folder: Path, is_hopeless: Callable[[list[float]], bool]) -> None:
+    def __init__(self, folder: Path, is_hopeless: Callable[[Curve], bool]) -> None:
         super().__init__()
         self.folder, self.is_hopeless = folder, is_hopeless
         self.seen, self.stops = 0, False
@@ -287,6 +289,6 @@ class Watch(Group):
         return self.stops
 
 
-def read_curve(folder: Path) -> list[float]:
-    """The valid perplexity after each epoch of a run."""
-    return [row["valid_perplexity"] for row in read_metrics(folder)]
+def read_curve(folder: Path) -> Curve:
+    """The valid perplexity after each epoch of a run, as far as its curve was not lost."""
+    return {row["epoch"]: row["valid_perplexity"] for row in read_metrics(folder)}

@@ -18,7 +18,7 @@ from groc.cli import main
 from groc.commands import demo
 from groc.compute import Group
 from groc.errors import GrocError
-from groc.files import alone
+from groc.files import alone, write_text
 from groc.running import LOCK, START, may_resume
 
 pytest.importorskip("fcntl", reason="Windows has no such locks")
@@ -130,10 +130,32 @@ def test_adapting_too(corpus_folder: Path, tmp_path: Path, capsys: pytest.Captur
 def test_a_demo_that_is_being_made_is_not_cleared_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo.claim(tmp_path)
     (tmp_path / "demo.json").touch()
-    with locked(tmp_path / demo.MARKER):
+    with locked(tmp_path / demo.LOCK):
         assert main(["demo", "--out", str(tmp_path)]) == 1
     assert "Another demo is being made" in said(capsys)
     assert (tmp_path / "demo.json").exists()
+
+
+def test_of_two_demos_that_begin_at_once_one_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second comes as the first claims the folder, and again as it has done so."""
+    command, refused = ["demo", "--out", str(tmp_path / "out")], []
+
+    def another(*_: Any) -> None:
+        assert main(command) == 1
+        refused.append(said(capsys))
+
+    def write(path: Path, text: str) -> None:
+        another()
+        write_text(path, text)
+        another()
+
+    monkeypatch.setattr(demo, "write_text", write)
+    monkeypatch.setattr(demo, "_make", another)
+    assert main(command) == 0
+    assert len(refused) == 3
+    assert all("Another demo is being made" in line for line in refused)
 
 
 def test_a_folder_may_be_entered_again(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from groc.demo import corpora, newcomers, plot
 from groc.demo.figures import Contestant, Domain, Figures, Newcomer
 from groc.demo.story import comparison, conclusion, introduction, setting
 from groc.errors import GrocError
-from groc.files import alone, write_text
+from groc.files import alone, is_temporary, write_text
 from groc.lexicon import WordNet
 from groc.lexicon.install import install
 from groc.lexicon.locate import find_folder
@@ -33,14 +33,18 @@ RECIPE = "tiny"
 HOME, AWAY, GROC, TIED, FIGURES, PICTURE = "home", "away", "groc", "tied", "demo.json", "demo.png"
 MARKER = ".groc-demo"
 """A file in every folder that a demo made. Nothing is ever removed from a folder without it."""
+LOCK = "demo.lock"
+"""Locked while a demo is made there. It is never replaced: else two could each lock a file of that name."""
 NEW_WORDS, NEAREST, GUESSES = 10, 6, 4
 
 
 def demo(out: str, epochs: int | None, seed: int, as_json: bool) -> None:
     folder = Path(out)
-    claim(folder)
+    if not (folder / LOCK).is_file():
+        check(folder)  # before there is a lock in somebody else's
     busy = f"Another demo is being made in {folder}: wait for its end, or choose another --out."
-    with alone(folder / MARKER, busy):
+    with alone(folder / LOCK, busy):
+        claim(folder)
         clear(folder)
         _make(folder, epochs, seed, as_json)
 
@@ -74,14 +78,19 @@ def _make(folder: Path, epochs: int | None, seed: int, as_json: bool) -> None:
     )
 
 
-def claim(folder: Path) -> None:
-    """Make the folder one for demos: anybody else's files are a reason to stop."""
+def check(folder: Path) -> None:
+    """Anybody else's files are a reason to stop."""
     if folder.exists() and not folder.is_dir():
         raise GrocError(f"{folder} is a file: choose another --out.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if MARKER not in names and any(name != LOCK and not is_temporary(name, [MARKER]) for name in names):
         raise GrocError(f"{folder} is not empty and no demo made it: choose another --out.")
-    if not (folder / MARKER).exists():  # else it may be locked, and is not to be replaced
-        write_text(folder / MARKER, "Made by groc demo, which may replace what it left here.\n")
+
+
+def claim(folder: Path) -> None:
+    """Make the folder one for demos."""
+    check(folder)
+    write_text(folder / MARKER, "Made by groc demo, which may replace what it left here.\n")
 
 
 def clear(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
-from groc.kept import KeptVectors, Noted, Stamp
+from groc.keeping import KeepsVectors
+from groc.kept import KeptVectors, Noted
 from groc.lexicon import Chain, Glossary, Lexicon
 from groc.nn import softmax
 from groc.nn.embeddings import Embeddings, WordVectors
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from groc.surprisal import WordScore
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(KeepsVectors):
     """p(word | words before it), over any vocabulary.
 
     An open model (GroC) composes its embeddings from the words' forms and takes any word list as it is. A closed model
@@ -64,7 +65,6 @@ class LanguageModel(nn.Module):
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
         self._noted = Noted([])
-        self._kept: KeptVectors | None = None
         self.mixes_uniform = False
         """Whether the vocabulary holds words that a closed model can give nothing but even odds."""
 
@@ -230,8 +230,8 @@ class LanguageModel(nn.Module):
             self._kept = self._kept.with_another_lexicon()
 
     def _change(self, vocabulary: Vocabulary, redefined: Collection[str] = ()) -> None:
-        kept = self._kept
-        if kept is not None and kept.stamp == self._stamp() and not self.compiler.needs_vocabulary:
+        kept = self._still_kept()
+        if kept is not None and not self.compiler.needs_vocabulary:
             with torch.inference_mode(False):  # whoever asks: what is kept may be read where gradients are wanted
                 self._kept = kept.change(vocabulary, self._compose, redefined, self.taught)
         else:
@@ -270,12 +270,11 @@ class LanguageModel(nn.Module):
         """E^in, E^out and b of the vocabulary, for reading: without gradients or dropout, and kept until weights or
         words change. (Writes into a weight's `.data` go unnoticed: write to the weight itself under `torch.no_grad()`.)
         """
-        stamp = self._stamp()
-        kept = self._kept
-        if kept is None or kept.stamp != stamp:
+        kept = self._still_kept()
+        if kept is None:
             with torch.inference_mode(False), torch.no_grad(), evaluating(self), full_float32():
-                kept = KeptVectors.of(stamp, self.vocabulary, self.embed(), self.taught)
-        self._kept = kept
+                kept = KeptVectors.of(self._stamp(), self.vocabulary, self.embed(), self.taught)
+            self._kept = kept
         return kept.vectors
 
     def keep(self, e_in: Tensor, grounded: Sequence[bool]) -> None:
@@ -293,31 +292,10 @@ class LanguageModel(nn.Module):
         with torch.no_grad(), evaluating(self), full_float32():
             return self.embed_forms(self.prepare_forms(words, forms))
 
-    def _stamp(self) -> Stamp:
-        return Stamp.of(list(self.state_dict(keep_vars=True).values()))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For all kinds of copies, which take along what is kept, unless weights have changed since."""
-        valid = self._kept is not None and self._kept.stamp == self._stamp()
-        return self.__dict__ | {"_kept": self._kept if valid else None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        if self._kept is not None:  # composed by the same weights, wherever the copy has them
-            self._kept = replace(self._kept, stamp=self._stamp())
-
     def _beside_weights(self) -> list[Tensor]:
         """What the surface encoder keeps beside its weights."""
         surface: Any = self._surface[0]
         return [] if surface is None else list(surface.buffers())
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LanguageModel:
-        """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""
-        valid = self._kept is not None and self._kept.stamp == self._stamp()
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self._kept is not None:
-            self._kept = self._kept.mapped(fn, self._stamp()) if valid else None
-        return self
 
     def read(self, embeddings: WordVectors, ids: Tensor, state: State) -> tuple[Prefixes, State]:
         """Read words. Shape: [T, B] -> [T, B, d], and the state behind them."""

@@ -450,6 +450,13 @@ class TestPacked:
         assert torch.equal(twin.embeddings.output_rows(ids), loaded.embeddings.output_rows(ids))
         assert twin.in_lexicon("dog")
 
+    def test_the_model_that_comes_along_goes_into_other_processes(self) -> None:
+        """As PyTorch's loaders and `multiprocessing` pass what they work with."""
+        loaded = checkpoint.load().model
+        twin = pickle.loads(pickle.dumps(loaded))
+        text = "the process of a blorp"
+        assert [row.surprisal for row in twin.score(text)] == [row.surprisal for row in loaded.score(text)]
+
     @torch.no_grad()
     def test_a_compiler_put_back_changes_nothing(self, packed: tuple[Path, LanguageModel]) -> None:
         loaded = groc.load(packed[0], lexicon=Empty())

@@ -18,11 +18,18 @@ from groc.nn.input import PreparedForms, WordTable
 from groc.nn.surface import Surface, in_chunks, needs_chunks
 
 Activation = Callable[[Tensor], Tensor]
+
+
+def identity(x: Tensor) -> Tensor:
+    """No activation; a function with a name, which can be pickled."""
+    return x
+
+
 ACTIVATIONS: dict[str, Activation] = {
     "relu": F.relu,
     "selu": F.selu,
     "tanh": torch.tanh,
-    "none": lambda x: x,
+    "none": identity,
 }
 
 

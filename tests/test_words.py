@@ -564,6 +564,23 @@ class TestPacked:
         loaded.log_prob(loaded.embeddings, prefixes.dropped.flatten(0, 1), torch.tensor([1, 2])).sum().backward()
         assert all(parameter.grad is not None for parameter in loaded.prefix.parameters())
 
+    @pytest.mark.parametrize("changed", [*DEEP_COPIES, LanguageModel.double])
+    def test_copying_and_moving_inside_inference_mode(
+        self, packed: tuple[Path, LanguageModel], changed: Callable[[LanguageModel], LanguageModel]
+    ) -> None:
+        loaded, ids = groc.load(packed[0], lexicon=Empty()), torch.arange(9)
+        before = loaded.embeddings.output_rows(ids)
+        with torch.inference_mode():
+            twin = changed(loaded)
+            assert torch.equal(twin.embeddings.output_rows(ids).float(), before)
+        assert twin.in_lexicon("dog")
+        rows = twin.embeddings.output_rows(ids)
+        weight = torch.ones_like(rows, requires_grad=True)
+        (rows * weight).sum().backward()  # what is kept may be read where gradients are wanted
+        twin.embed().output.sum().backward()
+        torch.optim.SGD(twin.parameters(), 0.1).step()
+        assert not torch.equal(twin.embeddings.output_rows(ids).float(), before)
+
     def test_loading_under_autocast(self, packed: tuple[Path, LanguageModel]) -> None:
         ids, plain = torch.arange(9), groc.load(packed[0], lexicon=Empty())
         with torch.autocast("cpu", torch.bfloat16):

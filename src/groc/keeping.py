@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from groc.kept import KeptVectors, Stamp
@@ -23,7 +25,10 @@ class KeepsVectors(nn.Module):
         return self._kept if self._kept is not None and self._kept.stamp == self._stamp() else None
 
     def _stamp(self) -> Stamp:
-        return Stamp.of(list(self.state_dict(keep_vars=True).values()))
+        return Stamp.of(self._weights())
+
+    def _weights(self) -> list[Tensor]:
+        return list(self.state_dict(keep_vars=True).values())
 
     def __getstate__(self) -> dict[str, Any]:
         """For all kinds of copies."""
@@ -31,12 +36,17 @@ class KeepsVectors(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if any(weight.is_inference() for weight in self._weights()):
+            # Copied in inference mode, whose tensors can neither be trained nor be told from changed ones.
+            with torch.inference_mode(False):
+                self.__dict__.update(deepcopy(self.__dict__))
         if self._kept is not None:  # composed by the same weights, wherever the copy has them
             self._kept = replace(self._kept, stamp=self._stamp())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """What `to`, `cuda`, `double` and the like do to every tensor, kept vectors included."""
         kept = self._still_kept()
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._kept = None if kept is None else kept.mapped(fn, self._stamp())
+        with torch.inference_mode(False):  # weights that can be trained, whoever moves them
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+            self._kept = None if kept is None else kept.mapped(fn, self._stamp())
         return self

@@ -15,8 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from groc.adaptation.telling import LessOfNewWords
 from groc.building import build
-from groc.lexicon import Coverage, Empty, Glossary, Lexicon, Without
+from groc.lexicon import Chain, Coverage, Empty, Glossary, Lexicon, Without
 from groc.model import LanguageModel
 from groc.vocabulary import END, Vocabulary
 
@@ -32,6 +33,7 @@ LEXICONS: list[Callable[[Lexicon], Lexicon]] = [
 ]
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "groc": ("groc", {"forms.centred": True, "output.count_bias": True, "surface.familiar": True}),
+    "packed": ("groc", {}),
     "paper rules": ("groc", {"forms.rules": "paper"}),
     "tied": ("tied", {}),
     "adaptive": ("adaptive", {}),
@@ -51,9 +53,14 @@ class Kept:
     vocabulary: Vocabulary
     lexicon: Lexicon
     taught: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    grounded: frozenset[str] = frozenset()
+    """Of a packed model, the words with vectors that know what the lexicon of training said of them."""
+    weights: object = field(default_factory=object)
+    """The same in all models that share them."""
 
     def twin(self, kind: str, changes: dict[str, Any]) -> LanguageModel:
-        twin = build(tiny_config(kind, "ngrams", changes), self.trained, self.lexicon)
+        stored = Glossary({word: entry for word, entry in TERMS.items() if word in self.grounded}, exact=True)
+        twin = build(tiny_config(kind, "ngrams", changes), self.trained, Chain(stored, self.lexicon))
         twin.load_state_dict(copy.deepcopy(self.model.state_dict()))
         twin.add_words(Glossary(self.taught))
         twin.set_vocabulary(self.vocabulary)
@@ -62,14 +69,24 @@ class Kept:
 
 class States(RuleBasedStateMachine):
     kind, changes = KINDS["groc"]
+    is_packed = False
 
     @initialize()
     def start(self) -> None:
         model = tiny_model(self.kind, "ngrams", TRAINED, Glossary(TERMS), self.changes)
         self.all = [Kept(model, TRAINED, TRAINED, model.compiler.lexicon)]
+        if self.is_packed:  # as in `checkpoint`, but in full precision, and without the lexicon
+            vectors = model.embeddings.rows(torch.arange(len(TRAINED)))
+            grounded = [word in TERMS for word in TRAINED]
+            model.compiler = replace(model.compiler, lexicon=Empty())
+            model.keep(vectors, grounded)
+            self.all = [Kept(model, TRAINED, TRAINED, model.compiler.lexicon, grounded=frozenset(TERMS) & {*TRAINED})]
 
     def one(self, number: int) -> Kept:
         return self.all[number % len(self.all)]
+
+    def sharing(self, one: Kept) -> list[Kept]:
+        return [other for other in self.all if other.weights is one.weights]
 
     @rule(number=which, words=some_words)
     def add(self, number: int, words: list[str]) -> None:
@@ -77,10 +94,12 @@ class States(RuleBasedStateMachine):
         one.model.add_words(words)
         one.vocabulary = one.vocabulary.union(words)
 
-    @rule(number=which, words=some_words, definition=st.sampled_from(["a small animal", "the sea", ""]))
-    def teach(self, number: int, words: list[str], definition: str) -> None:
+    @rule(
+        number=which, words=some_words, entry=st.sampled_from([("a small animal", ["boat"]), ("the sea", []), ("", [])])
+    )
+    def teach(self, number: int, words: list[str], entry: tuple[str, list[str]]) -> None:
         one = self.one(number)
-        terms = {word: (definition, ["boat"]) for word in words}
+        terms = dict.fromkeys(words, entry)
         one.model.add_words(Glossary(terms))
         one.taught = one.taught | terms
         one.vocabulary = one.vocabulary.union(words)
@@ -111,14 +130,25 @@ class States(RuleBasedStateMachine):
     @rule(number=which, change=st.sampled_from(LEXICONS))
     def replace_lexicon(self, number: int, change: Callable[[Lexicon], Lexicon]) -> None:
         one = self.one(number)
-        one.lexicon = change(one.model.compiler.lexicon)
-        one.model.compiler = replace(one.model.compiler, lexicon=one.lexicon)
+        lexicon = change(one.lexicon)
+        one.model.compiler = replace(one.model.compiler, lexicon=lexicon)
+        if lexicon is not one.lexicon:
+            one.lexicon, one.grounded = lexicon, frozenset()
+
+    @precondition(lambda self: self.kind == "groc")
+    @rule(number=which, change=st.sampled_from(LEXICONS))
+    def tell_of_new_words(self, number: int, change: Callable[[Lexicon], Lexicon]) -> None:
+        one = self.one(number)
+        one.lexicon = LessOfNewWords(one.lexicon, change(one.lexicon), one.vocabulary)
+        one.model.tell_of_new_words(one.lexicon)
+        one.grounded &= {*one.vocabulary}
 
     @rule(number=which, counts=st.sampled_from([1, 50]))
     def replace_counts(self, number: int, counts: int) -> None:
         one = self.one(number)
         one.trained = Vocabulary(one.trained.words, [counts] * len(one.trained))
         one.model.trained = one.trained
+        one.grounded = frozenset()  # counts may go into vectors
 
     @precondition(lambda self: self.kind == "groc")
     @rule(number=which, text=st.sampled_from(["hound", "a naïve cat"]))
@@ -128,12 +158,15 @@ class States(RuleBasedStateMachine):
         one.trained = one.trained.union(text.split())
         one.model.trained = one.trained
         one.model.remember_strings()
+        one.grounded = frozenset()
 
     @rule(
         number=which, factor=st.sampled_from([0.5, 1.0, 1.5]), how=st.sampled_from(["write", "load", "assign", "step"])
     )
     def replace_weights(self, number: int, factor: float, how: str) -> None:
         model = self.one(number).model
+        for one in self.sharing(self.one(number)):
+            one.grounded = frozenset()
         if how == "write":
             with torch.no_grad():
                 for weight in model.parameters():
@@ -161,7 +194,8 @@ class States(RuleBasedStateMachine):
             "deep": copy.deepcopy,
             "pickle": lambda model: pickle.loads(pickle.dumps(model)),
         }
-        self.all.append(replace(one, model=copies[how](one.model)))
+        weights = one.weights if how == "shared" else object()
+        self.all.append(replace(one, model=copies[how](one.model), weights=weights))
 
     @rule(number=which, how=st.sampled_from(["train", "eval", "double", "score", "next", "explain", "inference"]))
     def use(self, number: int, how: str) -> None:
@@ -171,7 +205,9 @@ class States(RuleBasedStateMachine):
             case "train" | "eval":
                 model.train(how == "train")
             case "double":
-                model.double().float()
+                model.double().float()  # models that share its weights cannot know that these are only elsewhere
+                for one in self.sharing(self.one(number)):
+                    one.grounded = one.grounded if one.model is model else frozenset()
             case "score":
                 model.score([TEXT, "a blorp"])
             case "next":
@@ -195,6 +231,7 @@ class States(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_any_sequence_of_changes(name: str) -> None:
-    machine = type("Machine", (States,), dict(zip(("kind", "changes"), KINDS[name], strict=True)))
+    kind, changes = KINDS[name]
+    machine = type("Machine", (States,), {"kind": kind, "changes": changes, "is_packed": name == "packed"})
     examples = settings().max_examples // 3  # each is many changes
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=15))

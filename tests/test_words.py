@@ -544,6 +544,23 @@ class TestPacked:
         loaded.set_vocabulary(everything)
         assert torch.equal(loaded.embeddings.rows(torch.tensor([everything.index["dog"]])), before)
 
+    def test_in_lexicon_are_words_whose_vectors_know_of_it(self, packed: tuple[Path, LanguageModel]) -> None:
+        loaded = groc.load(packed[0], lexicon=Empty())
+        loaded.remove_words(["dog"])
+        assert loaded.in_lexicon("dog"), "it would come back as it was"
+        loaded.tell_of_new_words(Empty())
+        loaded.add_words(["dog"])
+        assert not loaded.in_lexicon("dog"), "it was composed from its characters"
+        loaded.add_words(Glossary({"cat": ("", [])}))
+        assert not loaded.in_lexicon("cat"), "it was taught that nothing is known of it"
+        with loaded.using(loaded.trained, loaded.prepare(loaded.trained)):
+            loaded.embeddings  # noqa: B018
+            assert not loaded.in_lexicon("boat"), "for a while it is composed from its characters"
+        assert loaded.in_lexicon("boat")
+        with torch.no_grad():
+            next(loaded.parameters()).mul_(1.5)
+        assert not loaded.in_lexicon("boat"), "it will be composed anew"
+
     @pytest.mark.parametrize("surface", SURFACES)
     @torch.no_grad()
     def test_vectors_move_with_the_model(

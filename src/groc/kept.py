@@ -80,8 +80,6 @@ class KeptVectors:
     outdated: frozenset[str] = frozenset()
     """Words whose rows of the large table are not as the lexicon has them: they were taught something else when it was
     composed, or the lexicon is another since."""
-    grounded: frozenset[str] = frozenset()
-    """Words whose rows of the large table an entry went into that no lexicon here may have."""
 
     @classmethod
     def of(cls, stamp: Stamp, vocabulary: Vocabulary, table: Embeddings, taught: Iterable[str] = ()) -> KeptVectors:

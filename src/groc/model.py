@@ -25,6 +25,7 @@ from groc.nn.output import Grounded
 from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
 from groc.nn.surface import Surface
+from groc.rules import Selected
 from groc.vocabulary import UNKNOWN, Vocabulary
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class LanguageModel(KeepsVectors):
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
         self._noted = Noted([])
+        self._grounded: frozenset[str] = frozenset()
+        """Words with vectors that came with the model, into which entries went that no lexicon here may have."""
         self.mixes_uniform = False
         """Whether the vocabulary holds words that a closed model can give nothing but even odds."""
 
@@ -153,13 +156,14 @@ class LanguageModel(KeepsVectors):
     @contextmanager
     def using(self, vocabulary: Vocabulary, forms: PreparedForms) -> Iterator[None]:
         """For a while another vocabulary, whose forms were made by `prepare`."""
-        before = self.vocabulary, self._forms, self._noted, self._kept, self.mixes_uniform
+        names = "vocabulary", "_forms", "_noted", "_kept", "_grounded", "mixes_uniform"
+        before = {name: getattr(self, name) for name in names}
         self.vocabulary, self._forms, self._noted, self._kept = vocabulary, forms, Noted(self._beside_weights()), None
         self.mixes_uniform = self._has_unscored(vocabulary)
         try:
             yield
         finally:
-            self.vocabulary, self._forms, self._noted, self._kept, self.mixes_uniform = before
+            self.__dict__.update(before)
 
     def prepare(self, vocabulary: Vocabulary) -> PreparedForms:
         """The vocabulary's forms as tensors. Nothing of the model changes."""
@@ -218,14 +222,15 @@ class LanguageModel(KeepsVectors):
 
     def in_lexicon(self, word: str) -> bool:
         """Whether the lexicon or a glossary says anything of the word."""
-        selected = self.teller.select(word)
-        grounded = () if self._kept is None else self._kept.grounded
-        return bool(selected.relations or selected.definition) or word in grounded
+        if self.teller.select(word) != Selected():
+            return True
+        return word in self._grounded and word not in self.taught and self._still_kept() is not None
 
     def tell_of_new_words(self, lexicon: Lexicon) -> None:
         """Take another lexicon for words that are added from now on, behind what was taught. It must say the same of
         those that are there: these are not composed anew."""
         self._compiler = replace(self.compiler, lexicon=lexicon)
+        self._grounded = self._grounded.intersection(self.vocabulary)
         if self._kept is not None:
             self._kept = self._kept.with_another_lexicon()
 
@@ -274,7 +279,7 @@ class LanguageModel(KeepsVectors):
         if kept is None:
             with torch.inference_mode(False), torch.no_grad(), evaluating(self), full_float32():
                 kept = KeptVectors.of(self._stamp(), self.vocabulary, self.embed(), self.taught)
-            self._kept = kept
+            self._kept, self._grounded = kept, frozenset()
         return kept.vectors
 
     def keep(self, e_in: Tensor, grounded: Sequence[bool]) -> None:
@@ -283,9 +288,8 @@ class LanguageModel(KeepsVectors):
         with torch.no_grad(), evaluating(self), full_float32():
             forms = PreparedForms(len(e_in), log_shares=self.log_shares(self.vocabulary.words)).to(self.device)
             table = Embeddings(e_in, *self.output(forms, e_in))
-        kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
-        entries = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
-        self._kept = replace(kept, grounded=entries)
+        self._kept = KeptVectors.of(self._stamp(), self.vocabulary, table)
+        self._grounded = frozenset(word for word, entry in zip(self.vocabulary, grounded, strict=True) if entry)
 
     def _compose(self, words: Sequence[str]) -> Embeddings:
         forms = self.teller.compile_words(words) if self._surface[0] else None

@@ -229,6 +229,7 @@ class States(RuleBasedStateMachine):
             assert [row.surprisal for row in found] == pytest.approx([row.surprisal for row in expected], rel=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.* lose what a lexicon said")
 @pytest.mark.parametrize("name", KINDS)
 def test_any_sequence_of_changes(name: str) -> None:
     kind, changes = KINDS[name]

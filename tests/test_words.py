@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy as copying
 import pickle
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import CLOSED_KINDS, KINDS, NEW_WORDS, SURFACES, TERMS, tiny_config, tiny_model
@@ -18,6 +20,9 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import groc
 from groc import checkpoint
+from groc.adaptation.adapting import learn_words
+from groc.adaptation.dynamic import Dynamic, score_dynamically
+from groc.corpus import Text
 from groc.errors import GrocError
 from groc.kept import Stamp
 from groc.lexicon import Coverage, Empty, Glossary
@@ -46,6 +51,14 @@ def assert_same_vectors(model: LanguageModel) -> None:
 
 
 DEEP_COPIES = [copying.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+
+COMPOSING_ANEW: dict[str, Callable[[LanguageModel, Path], object]] = {
+    "read dynamically": lambda model, folder: score_dynamically(model, [0, 1], Dynamic()),
+    "read with other weights": lambda model, folder: (model.load_state_dict(model.state_dict()), model.embeddings),
+    "adapt": lambda model, folder: learn_words(model, Text("text", ("wug", END), np.array([0, 1]))),
+    "save": lambda model, folder: checkpoint.save(folder, model, tiny_config()),
+}
+"""What needs the entries of a model's words, however these came to be known."""
 
 
 class Counting:
@@ -544,6 +557,7 @@ class TestPacked:
         loaded.set_vocabulary(everything)
         assert torch.equal(loaded.embeddings.rows(torch.tensor([everything.index["dog"]])), before)
 
+    @pytest.mark.filterwarnings("ignore:.* lose what a lexicon said")
     def test_in_lexicon_are_words_whose_vectors_know_of_it(self, packed: tuple[Path, LanguageModel]) -> None:
         loaded = groc.load(packed[0], lexicon=Empty())
         loaded.remove_words(["dog"])
@@ -560,6 +574,21 @@ class TestPacked:
         with torch.no_grad():
             next(loaded.parameters()).mul_(1.5)
         assert not loaded.in_lexicon("boat"), "it will be composed anew"
+
+    @pytest.mark.parametrize("done", COMPOSING_ANEW)
+    def test_words_that_lose_their_entries_are_told(
+        self, packed: tuple[Path, LanguageModel], glossary: Glossary, tmp_path: Path, done: str
+    ) -> None:
+        folder, model = packed
+        known = sum(model.in_lexicon(word) for word in model.trained)
+        loaded, with_lexicon = (groc.load(folder, lexicon=lexicon) for lexicon in (Empty(), glossary))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            COMPOSING_ANEW[done](with_lexicon, tmp_path / "saved")
+            loaded.score("the zebra")
+            loaded.add_words(["zebra"])
+        with pytest.warns(UserWarning, match=f"^{known} words lose what a lexicon said of them"):
+            COMPOSING_ANEW[done](loaded, tmp_path / "saved")
 
     @pytest.mark.parametrize("surface", SURFACES)
     @torch.no_grad()

@@ -35,6 +35,7 @@ from groc.lexicon import Chain, Empty, Glossary, Lexicon
 from groc.model import LanguageModel
 from groc.nn.input import AdaptiveInput, GroundedInput
 from groc.report import to_json
+from groc.rules import Selected
 from groc.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -146,8 +147,9 @@ def used_entries(model: LanguageModel) -> Glossary | None:
     """
     if not isinstance(model.input, GroundedInput):
         return None
-    selected = ((word, model.teller.select(word)) for word in model.trained)
-    return Glossary({word: (" ".join(forms.definition), forms.relations) for word, forms in selected})
+    selected = {word: model.teller.select(word) for word in model.trained}
+    model.warn_of_loss(word for word, forms in selected.items() if forms == Selected())
+    return Glossary({word: (" ".join(forms.definition), forms.relations) for word, forms in selected.items()})
 
 
 def load(

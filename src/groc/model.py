@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
@@ -91,6 +92,7 @@ class LanguageModel(KeepsVectors):
         if compiler != self._compiler:  # else vectors that came with the model, and no lexicon here could give, stay
             self._compiler = compiler
             self._forms = self._kept = None
+            self._grounded = frozenset()  # whoever takes another lexicon has chosen what is known
 
     @property
     def teller(self) -> FormsCompiler:
@@ -167,7 +169,7 @@ class LanguageModel(KeepsVectors):
 
     def prepare(self, vocabulary: Vocabulary) -> PreparedForms:
         """The vocabulary's forms as tensors. Nothing of the model changes."""
-        return self.prepare_forms(vocabulary.words, self.teller.compile(vocabulary) if self._surface[0] else None)
+        return self.prepare_forms(vocabulary.words, self._compiled(vocabulary) if self._surface[0] else None)
 
     def prepare_forms(self, words: Sequence[str], forms: WordForms | None) -> PreparedForms:
         """Compiled forms of these words as the tensors that the embeddings take."""
@@ -188,11 +190,28 @@ class LanguageModel(KeepsVectors):
     def remember_strings(self) -> None:
         """Note the strings of the words of training, and of what is said of them."""
         if self._surface[0] is not None:
-            forms = self.teller.compile(self.trained)
+            forms = self._compiled(self.trained)
             self._surface[0].remember(forms)
             self._forms = None
             if self.vocabulary is self.trained:
                 self._forms, self._noted = self.prepare_forms(self.trained.words, forms), Noted(self._beside_weights())
+
+    def _compiled(self, vocabulary: Vocabulary) -> WordForms:
+        forms = self.teller.compile(vocabulary)
+        told = forms.relations.present | forms.definition.present
+        self.warn_of_loss(word for word, anything in zip(vocabulary, told.tolist(), strict=True) if not anything)
+        return forms
+
+    def warn_of_loss(self, words: Iterable[str]) -> None:
+        """Warn if words of which nothing is told have vectors that came with the model and know what a lexicon said of
+        them: composed anew, now or from where they are saved, they are known by their characters alone."""
+        if lost := sum(word in self._grounded and word not in self.taught for word in words):
+            warnings.warn(
+                f"{lost:,} words lose what a lexicon said of them. It went into vectors that came with the model; the "
+                "lexicon is not here, so composed anew these words are known by their characters alone. Load the model "
+                "with the lexicon of its training (WordNet: 'groc lexicon install').",
+                stacklevel=2,
+            )
 
     def log_shares(self, words: Sequence[str]) -> Tensor | None:
         """The logarithm of each word's share of the training text, if the model's biases know of it. A word that it did

@@ -610,6 +610,7 @@ class TestPacked:
         loaded.log_prob(loaded.embeddings, prefixes.dropped.flatten(0, 1), torch.tensor([1, 2])).sum().backward()
         assert all(parameter.grad is not None for parameter in loaded.prefix.parameters())
 
+    @pytest.mark.filterwarnings("ignore:.* lose what a lexicon said")
     @pytest.mark.parametrize("changed", [*DEEP_COPIES, LanguageModel.double])
     def test_copying_and_moving_inside_inference_mode(
         self, packed: tuple[Path, LanguageModel], changed: Callable[[LanguageModel], LanguageModel]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from groc.errors import GrocError
-from groc.lexicon import Lexicon, Without
+from groc.lexicon import Glossary, Lexicon, Without
 from groc.lexicon.base import Entry
 from groc.lexicon.fingerprint import fingerprint
-from groc.lexicon.terms import Term
 from groc.model import LanguageModel
 from groc.vocabulary import Vocabulary
 
@@ -39,14 +38,17 @@ def telling_less(model: LanguageModel, without: Collection[str]) -> LanguageMode
     relations, definitions = (part in without for part in PARTS)
     lexicon = model.compiler.lexicon
     less = Without(lexicon, relations=relations, definitions=definitions)
-
-    def taught(term: Term) -> Term:
-        if term.word in model.trained:
-            return term
-        return Term(term.word, "" if definitions else term.definition, () if relations else term.related)
-
     twin = model.copy()
     twin.set_vocabulary(model.trained)
     twin.tell_of_new_words(LessOfNewWords(lexicon, less, model.trained))
-    twin.taught = model.taught.telling(taught)
+    twin.taught = Glossary(
+        {
+            term.word: (term.definition, term.related)
+            if term.word in model.trained
+            else ("" if definitions else term.definition, () if relations else term.related)
+            for term in model.taught.terms
+        },
+        exact=True,
+    )
+    twin.taught.spellings = model.taught.spellings
     return twin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from unicodedata import category
@@ -104,10 +104,6 @@ class Glossary:
         gone = set(words)
         kept = {word: term for word, term in self._terms.items() if word not in gone}
         return self._with(kept, {word: self.spellings[word] for word in kept})
-
-    def telling(self, tell: Callable[[Term], Term]) -> Glossary:
-        """The same words, with what `tell` makes of their terms."""
-        return self._with({word: tell(term) for word, term in self._terms.items()}, self.spellings)
 
     def _with(self, words: dict[str, Term], spellings: dict[str, str]) -> Glossary:
         glossary = Glossary({}, exact=True, mark=self.mark)

@@ -320,6 +320,14 @@ def test_a_device_that_all_rows_share_is_named_once(tmp_path: Path) -> None:
     assert "Device: A NVIDIA H200; B CPU, float32." in lines
 
 
+def test_each_of_many_devices_has_letters_of_its_own(tmp_path: Path) -> None:
+    record(tmp_path, "penn/groc")
+    row = next(row for row in rows_of("main", tmp_path) if row["runs"])
+    shown = TABLES["main"].markdown([{**row, "device": f"GPU {n}"} for n in range(28)])
+    assert "Y GPU 24; Z GPU 25; AA GPU 26; AB GPU 27." in shown
+    assert [line.split("|")[-2].strip() for line in shown.splitlines()[27:30]] == ["Z", "AA", "AB"]
+
+
 def test_a_difference_of_nothing_has_no_sign() -> None:
     assert (shown_as(-0.001, "gain"), shown_as(-0.01, "gain")) == ("0.00", "-0.01")
 

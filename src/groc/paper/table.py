@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count, product
 from string import ascii_uppercase
 from typing import Any
 
@@ -114,9 +115,10 @@ class Table:
 
 
 def _letters(rows: Sequence[Row]) -> dict[str, str]:
-    """A letter for each device: their names are long, and most rows have the same."""
+    """A letter for each device (behind Z come AA, AB): their names are long, and most rows have the same."""
     devices = dict.fromkeys(row["device"] for row in rows if row["device"])
-    return dict(zip(devices, ascii_uppercase, strict=False))
+    letters = ("".join(some) for length in count(1) for some in product(ascii_uppercase, repeat=length))
+    return dict(zip(devices, letters, strict=False))  # letters have no end
 
 
 def measured(results: Results, cell: Cell) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
@@ -22,6 +23,10 @@ from groc.paper.tables import by_bin, unequally_searched
 PAGE = Path(__file__).with_name("results.md")
 IMAGES = PAGE.with_name("images")
 RECORDS = PAGE.parents[1] / "results"
+MARKED = (
+    f"{DEFINITION} Rows with another one than GroC on the same corpus are marked `*`, in the figures too: what is "
+    "compared with them is not one model with another alone."
+)
 HEAD = f"""# Results
 
 The tables of the paper (Pappas, Mulcaire and Smith, EMNLP 2020), its numbers beside ours, from the records in
@@ -30,8 +35,7 @@ mean over seeds has its standard deviation behind ±. Of several settings those 
 (of those within 1%, the ones with most seeds); test texts decide nothing. `groc paper TABLE` prints a table,
 `docs/results.py` makes this page.
 
-{DEFINITION} Rows with another one than GroC on the same corpus are
-marked `*`, in the figures too: what is compared with them is not one model with another alone.
+{fill(MARKED, 120)}
 """
 OLDER_ABLATIONS = "../results/penn-ablations-fixed-streams-h200.json"
 FEW_MISSING = 3

@@ -293,6 +293,17 @@ def test_an_ablation_with_other_settings_besides_is_named(tmp_path: Path, otherw
     assert "course of training" not in shown  # dropout is no part of it
 
 
+def test_of_each_ablation_is_said_what_is_true_of_it(tmp_path: Path) -> None:
+    add_test(record(tmp_path, "penn/groc"), 70.0)
+    add_test(record(tmp_path, "penn/groc-without-both", prefix__word_dropout=0.9), 75.0)
+    add_test(record(tmp_path, "penn/groc-without-relations", prefix__word_dropout=0.9, **OLDER), 75.0)
+    said = TABLES["ablations"].said(rows_of("ablations", tmp_path))
+    of_course, others = said.split(" These ")[1:]
+    assert of_course.startswith("had another course of training: on penn output network yes, without relations, with ")
+    assert others.startswith("were trained with other settings: on penn output network yes, without both, with prefix.")
+    assert "without both" not in of_course
+
+
 @pytest.mark.parametrize("otherwise", [False, True])
 def test_a_model_trained_otherwise_is_named_in_the_table_of_coverage(tmp_path: Path, otherwise: bool) -> None:
     add_test(record(tmp_path, "penn/groc"), 70.0)

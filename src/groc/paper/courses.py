@@ -23,6 +23,7 @@ DEFINITION = (
     "words), whether streams are rotated (begin at another place in every epoch), the schedule by which the rate falls "
     "(to a share of it) and the decay of the average of weights (0: none). Dropout and rates are each model's own."
 )
+OF_COURSE, OTHERS = "These had another course of training", "These were trained with other settings"
 
 
 def course(run: Run) -> dict[str, Any]:
@@ -66,17 +67,18 @@ def differences(results: Results, job: Job, jobs: Sequence[Job], alike: Alike) -
 
 def said_of_differences(rows: Sequence[dict[str, Any]], name: Callable[[dict[str, Any]], str]) -> str:
     """Which rows cannot be compared with the others, and why; nothing where all can."""
-    groups: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    groups: defaultdict[str, defaultdict[tuple[str, str], dict[str, None]]] = defaultdict(lambda: defaultdict(dict))
     for row in (row for row in rows if row["differs"]):
+        kind = OF_COURSE if any("." not in key for key in row["differs"]) else OTHERS  # these have a dotted name
         what = ", ".join(f"{key} {value}" for key, value in row["differs"].items())
-        groups[row["dataset"], what][name(row)] = None
+        groups[kind][row["dataset"], what][name(row)] = None
     if not groups:
         return ""
-    told = "; ".join(f"on {dataset} {', '.join(names)}, with {what}" for (dataset, what), names in groups.items())
-    of_course = any("." not in key for row in rows for key in row["differs"] or ())  # other settings have a dotted name
-    how = "had another course of training" if of_course else "were trained with other settings"
-    said = f"Rows marked `*` {how} and are not to be compared with the others: {told}."
-    return f"{said} {DEFINITION}" if of_course else said
+    said = "Rows marked `*` are not to be compared with the others."
+    for kind in (kind for kind in (OF_COURSE, OTHERS) if kind in groups):
+        some = (f"on {dataset} {', '.join(names)}, with {what}" for (dataset, what), names in groups[kind].items())
+        said += f" {kind}: {'; '.join(some)}."
+    return f"{said} {DEFINITION}" if OF_COURSE in groups else said
 
 
 def _told(value: Any) -> str:

@@ -347,16 +347,21 @@ def test_a_difference_of_nothing_has_no_sign() -> None:
 
 
 def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
-    open_questions = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))["open_questions"]
+    page = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))
 
     def said() -> str:
-        return "\n".join(open_questions(Results(tmp_path)))
+        return "\n".join(page["open_questions"](Results(tmp_path)))
+
+    def settings() -> list[list[str]]:
+        """All of penn's, and of the course that is shown: of lookup, convolutional and tied."""
+        lines = page["settings_run"](Results(tmp_path)).splitlines()
+        return [line.replace("|", " ").split()[1:3] for line in lines[4:7]]
 
     main_comparison(tmp_path, **OLDER)
     before = said()
     assert "course of training that GroC has: on penn lookup." in before
     assert "Run with one seed alone: on penn lookup, tied, groc; on wikitext-2 groc." in before
-    assert "lookup 1 (1), convolutional 0 (0), tied 1 (1)" in before
+    assert settings() == [["1", "1"], ["0", "0"], ["1", "1"]]
     assert "Not run of `groc paper coverage`: 16 on penn." in before
     assert "Not compared with GroC word by word: on penn lookup, tied." in before
     assert "tied loses +0.00 nats against GroC in the median and +0.00 in the mean" in before
@@ -367,7 +372,7 @@ def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
     after = said()
     assert "that GroC has" not in after
     assert "Run with one seed alone: on wikitext-2 groc." in after
-    assert "lookup 2 (3), convolutional 2 (2), tied 3 (3)" in after
+    assert settings() == [["3", "2"], ["2", "2"], ["3", "3"]]
     assert "Best at the last epoch, so that longer training may help: on wikitext-2 groc." in after
 
 

@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -384,39 +385,32 @@ class TestBadStates:
             workshop.trainer(tmp_path, tiny_config(), resume=True)
         assert "\n" not in str(raised.value)
 
-    def test_a_state_of_another_text_is_refused(
-        self, workshop: Workshop, tmp_path: Path, corpus_folder: Path, glossary: Glossary
-    ) -> None:
-        """The same words in another order: nothing of the model shows it, but it would not be the same run."""
-        other = shutil.copytree(corpus_folder, tmp_path / "corpus")
-        lines = (other / "train.txt").read_text(encoding="utf-8").splitlines(keepends=True)
-        (other / "train.txt").write_text("".join(reversed(lines)), encoding="utf-8")
-        trainer = workshop.trainer(tmp_path / "run", tiny_config())
-        interrupt_after(trainer, 2)
-        with pytest.raises(Interrupted):
-            trainer.run()
-        with pytest.raises(GrocError, match="text"):
-            Workshop(other, glossary).trainer(tmp_path / "run", tiny_config(), resume=True)
-
-    def test_another_valid_text_is_refused(
-        self, workshop: Workshop, tmp_path: Path, corpus_folder: Path, glossary: Glossary
-    ) -> None:
-        """A new word in place of another, which has the same number: the best epoch would be that of two texts."""
-        workshop.trainer(tmp_path / "run", tiny_config()).save_state()
-        other = shutil.copytree(corpus_folder, tmp_path / "corpus")
-        valid = (other / "valid.txt").read_text(encoding="utf-8")
-        (other / "valid.txt").write_text(valid.replace("zebra", "gnu"), encoding="utf-8")
-        with pytest.raises(GrocError, match="another valid text: resume it with that"):
-            Workshop(other, glossary).trainer(tmp_path / "run", tiny_config(), resume=True)
-
-    def test_other_words_with_the_same_numbers_are_refused(
-        self, workshop: Workshop, tmp_path: Path, corpus_folder: Path, glossary: Glossary
+    @pytest.mark.parametrize(
+        ("split", "changed", "message"),
+        [
+            # The same words in another order: nothing of the model shows it, but it would not be the same run.
+            ("train", lambda text: "".join(reversed(text.splitlines(keepends=True))), "another training text"),
+            # A new word in place of another, which has the same number: the best epoch would be that of two texts.
+            ("valid", lambda text: text.replace("zebra", "gnu"), "another valid text: resume it with that"),
+            # Another word of training with the same number.
+            ("train", lambda text: text.replace("dog", "dogs"), "another vocabulary"),
+        ],
+    )
+    def test_another_text_is_refused(
+        self,
+        workshop: Workshop,
+        tmp_path: Path,
+        corpus_folder: Path,
+        glossary: Glossary,
+        split: str,
+        changed: Callable[[str], str],
+        message: str,
     ) -> None:
         workshop.trainer(tmp_path / "run", tiny_config()).save_state()
         other = shutil.copytree(corpus_folder, tmp_path / "corpus")
-        train = (other / "train.txt").read_text(encoding="utf-8").split(" ")
-        (other / "train.txt").write_text(" ".join(word.replace("dog", "dogs") for word in train), encoding="utf-8")
-        with pytest.raises(GrocError, match="another vocabulary"):
+        text = (other / f"{split}.txt").read_text(encoding="utf-8")
+        (other / f"{split}.txt").write_text(changed(text), encoding="utf-8")
+        with pytest.raises(GrocError, match=message):
             Workshop(other, glossary).trainer(tmp_path / "run", tiny_config(), resume=True)
 
     def test_another_lexicon_is_refused_where_the_model_has_one(

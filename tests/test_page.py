@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import uvicorn
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 CHROMIUM = shutil.which("chromium")
@@ -466,6 +466,9 @@ ROWS = st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=4)
 
 
 @given(rows=ROWS, kind=st.sampled_from(["csv", "tsv", "jsonl"]))
+@example(rows=[["Definition", "", "word"]], kind="csv")
+@example(rows=[["word", "Definition"], ["a", "b", "c"]], kind="tsv")
+@example(rows=[["a;b"]], kind="csv")
 def test_the_page_reads_glossaries_as_the_library_does(
     rows: list[list[str]], kind: str, reader: Page, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -2,6 +2,9 @@
 
 const FIELDS = ["word", "definition", "related"];
 const TERM = ["word", "term"];
+const SEMICOLONS =
+  "a semicolon stands where columns should be separated by commas (.csv) or tabs (.tsv); a term that holds one goes " +
+  "into a .jsonl file";
 
 /** The text of a file; letters of another encoding would be lost. */
 export function decode(name, bytes) {
@@ -26,19 +29,21 @@ export function parseGlossary(name, content) {
 function table(name, rows) {
   const trimmed = rows.map(([number, cells]) => [number, cells.map((cell) => cell.trim())]);
   const filled = trimmed.filter(([, cells]) => cells.some(Boolean));
-  if (!isHeader(filled[0]?.[1] ?? [""])) return numbered(name, filled, fromCells);
+  const semicolon = filled.find(([, cells]) => /[^;];+[^;]/.test(cells[0]));
+  if (semicolon) broken(name, semicolon[0], SEMICOLONS);
+  if (!isHeader(filled[0]?.[1] ?? [""])) return numbered(name, filled, fromCells(FIELDS));
   const [[number, header], ...others] = filled;
   const [word, ...columns] = header.map((cell) => cell.toLowerCase());
   if (!TERM.includes(word) || columns.some((column, index) => column !== FIELDS[index + 1])) {
     broken(name, number, `the columns must be ${FIELDS.join(", ")}, in this order`);
   }
-  return numbered(name, others, fromCells);
+  return numbered(name, others, fromCells(FIELDS.slice(0, header.length)));
 }
 
 /** Whether a row names columns, if perhaps in a wrong order: a table of nothing but its first column is a list. */
 function isHeader(cells) {
-  const names = cells.map((cell) => cell.toLowerCase());
-  return TERM.includes(names[0]) || (names.length > 1 && names.every((name) => [...FIELDS, "term"].includes(name)));
+  const [first, ...others] = cells.map((cell) => cell.toLowerCase());
+  return TERM.includes(first) || others.some((name) => [...FIELDS, "term"].includes(name));
 }
 
 /** One term a row. */
@@ -78,13 +83,16 @@ function fromJson(line, fail) {
   return record;
 }
 
-function fromCells(cells, fail) {
+const fromCells = (columns) => (cells, fail) => {
   if (cells.length > FIELDS.length) {
     fail(`there are ${cells.length} columns, but only ${FIELDS.join(", ")} have a meaning`);
   }
+  if (cells.slice(columns.length).some(Boolean)) {
+    fail(`there are ${cells.length} columns, but the line of column names has only ${columns.join(", ")}`);
+  }
   const [word, definition = "", related = ""] = cells;
   return { word, definition, related: split(related, ";") };
-}
+};
 
 export const split = (text, separator) => text.split(separator).map((item) => item.trim()).filter(Boolean);
 

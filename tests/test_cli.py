@@ -640,6 +640,10 @@ class TestBadCheckpoint:
     def test_where_there_is_none(self, run: Run, tmp_path: Path, corpus_folder: Path) -> None:
         fails(run, ["eval", tmp_path / "nothing", corpus_folder], "not a GroC checkpoint", watched=[tmp_path])
 
+    @pytest.mark.parametrize(("command", "needed"), [("next", "TEXT"), ("explain", "WORD")])
+    def test_a_run_alone_is_no_text(self, run: Run, trained: dict[str, Path], command: str, needed: str) -> None:
+        fails(run, [command, trained["groc"]], f"is the folder of a run: give a {needed} behind it", watched=[])
+
 
 class TestBadSettings:
     @pytest.mark.parametrize(
@@ -814,7 +818,7 @@ class TestResume:
         fails(run, arguments, r"finished 2 epochs already.* resume with 2 or more", watched=[folder])
 
     def test_nothing_to_resume(self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path) -> None:
-        fails(run, tiny_train(tmp_path / "run", "--resume"), "not a GroC checkpoint", watched=[tmp_path])
+        fails(run, tiny_train(tmp_path / "run", "--resume"), "There is no run in .* to go on with", watched=[tmp_path])
 
     def test_a_run_killed_before_its_first_save_is_no_dead_end(
         self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path

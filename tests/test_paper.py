@@ -630,6 +630,8 @@ def test_a_run_with_a_damaged_evaluation_is_named_and_not_counted(
     figure = ["--figure", str(tmp_path / "a.png")] if table == "caches" else []
     assert main(["paper", table, "--results", str(path.parent), *figure]) == 0
     said = capsys.readouterr().err.splitlines()
+    if figure:
+        assert said.pop() == f"Picture: {figure[1]}"
     assert [line.partition(" ")[0] for line in said] == [str(path.with_name("1.json")), str(path)]
     assert all("lacks evaluations['" in line and "it is not counted" in line for line in said)
     assert [row["model"] for row in rows_of("cross-domain", tmp_path)] == ["tied"]

@@ -274,6 +274,7 @@ def test_a_trial_that_lost_its_curve_has_its_epochs_all_the_same(
     [
         ({1: 9.0}, 4, False),  # between the best and the worst of the finished ones
         ({1: 11.0}, 4, True),
+        ({1: 10.05}, 4, False),  # half are better, but by chance perhaps
         ({1: 11.0}, 40, False),  # too early to say
         ({1: 11.0, 2: 5.0}, 8, False),  # its best epoch counts
         ({1: 11.0, 2: 9.5}, 8, True),
@@ -503,7 +504,7 @@ def test_a_search_goes_on_with_the_same_texts_alone(untested: Path, tmp_path: Pa
     (untested / "valid.txt.gz").unlink()
     *others, one, last = whole.decode().splitlines(keepends=True)
     valid.write_text("".join([*others, last, one]), encoding="utf-8")  # as many words, and the same ones
-    with pytest.raises(GrocError, match="another corpus"):
+    with pytest.raises(GrocError, match="another training or valid text"):
         made(untested, tmp_path / "out")
 
     record = json.loads((tmp_path / "out" / RECORD).read_text())
@@ -523,15 +524,15 @@ def test_half_a_line_of_a_curve_is_none_and_a_damaged_one_is_named(tmp_path: Pat
 
 def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
     made(untested, tmp_path / "out").run()
-    with pytest.raises(GrocError, match="another space"):
+    with pytest.raises(GrocError, match="other lists or ranges"):
         made(untested, tmp_path / "out", {"training.rate": ["0.5", "0.6"]})
-    with pytest.raises(GrocError, match="another fixed"):
+    with pytest.raises(GrocError, match="other settings beside"):
         made(untested, tmp_path / "out", epochs=3)
     with pytest.raises(GrocError, match="holds no search"):
         made(untested, untested)
     with open(untested / "train.txt", "a", encoding="utf-8") as text:
         text.write("a dog\n")
-    with pytest.raises(GrocError, match="another corpus"):
+    with pytest.raises(GrocError, match="another training or valid text"):
         made(untested, tmp_path / "out")
 
 

@@ -45,6 +45,10 @@ def check_folder(config: Config, folder: Path, resume: bool) -> None:
     if not resume and _holds_something(folder):
         raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
     if resume:
+        if not _holds_something(folder):
+            raise GrocError(
+                f"There is no run in {folder} to go on with: leave out --resume, or name its folder with --out."
+            )
         _check_same(config, folder)
     check_writable(folder)
 

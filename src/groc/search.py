@@ -39,6 +39,18 @@ FEWEST = 4
 """Trials that must have come to their end before one is given up."""
 SPARED = 0.25
 """The share of its epochs in which a trial is not given up."""
+MARGIN = 1.01
+"""A trial is given up where it is worse by more than 1%: what is nearer may be chance, most of all after few epochs."""
+NAMES = {
+    "name": "of another recipe or variant",
+    "corpus": "with another training or valid text",
+    "method": "by another method",
+    "prunes": "with another choice of pruning",
+    "seed": "with another seed",
+    "space": "over other lists or ranges",
+    "fixed": "with other settings beside those that are searched",
+}
+"""How a search differs from the one that its folder holds, by the part of its record."""
 
 Curve = dict[int, float]
 """A valid perplexity by its epoch, from 1 on."""
@@ -208,14 +220,14 @@ class Search:
         return told
 
     def is_hopeless(self, curve: Curve) -> bool:
-        """Whether the best epoch so far is worse than that of half the finished trials after as many epochs."""
+        """Whether the best epoch so far is clearly worse than that of half the finished trials after as many epochs."""
         epochs = max(curve, default=0)
         curves = [read_curve(self.path(trial)) for trial in self.trials if trial.state == "done"]
         until_then = [[value for epoch, value in other.items() if epoch <= epochs] for other in curves]
         bests = [min(values) for values in until_then if values]  # a record may be here without the trials' folders
         if len(bests) < FEWEST or epochs < SPARED * self.config.training.epochs:
             return False
-        return min(curve.values()) > statistics.median(bests)
+        return min(curve.values()) > MARGIN * statistics.median(bests)
 
     # --- on disk --------------------------------------------------------------------------------------------------
 
@@ -258,7 +270,7 @@ class Search:
         must_agree = [key for key in mine if key not in ("trials", "budget")]
         if changed := [key for key in must_agree if record.get(key) != mine[key]]:
             raise GrocError(
-                f"{self.folder} holds a search with another {changed[0]}: go on with the same command "
+                f"{self.folder} holds a search {NAMES.get(changed[0], 'of another kind')}: go on with the same command "
                 "(only --trials may differ), or choose another --out."
             )
         self.trials = trials

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from groc import __version__
@@ -293,7 +294,13 @@ def _run_and(arguments: Sequence[str], name: str) -> tuple[str | None, str]:
         raise GrocError(
             f"One {name} is needed, in quotes if it holds spaces, and before it the folder of a run or none."
         )
-    return (None, arguments[0]) if len(arguments) == 1 else (arguments[0], arguments[1])
+    if len(arguments) == 2:
+        return arguments[0], arguments[1]
+    if Path(arguments[0], "config.json").is_file():
+        raise GrocError(
+            f"{arguments[0]} is the folder of a run: give a {name} behind it, in quotes if it holds spaces."
+        )
+    return None, arguments[0]
 
 
 def _reading(parser: argparse.ArgumentParser) -> None:

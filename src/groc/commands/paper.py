@@ -71,7 +71,7 @@ def paper(
         _check_results(Path(results))
     found = Results(Path(results))
     if figure:
-        draw(name, found, Path(figure))
+        print(f"Picture: {draw(name, found, Path(figure))}", file=sys.stderr)
     rows = table.rows(found)
     if name == "hyper-parameters":
         for line in different_budgets(found):

@@ -43,8 +43,8 @@ def check_figure(name: str, file: str) -> None:
     check_folder(Path(file).parent)
 
 
-def draw(name: str, results: Results, path: Path) -> None:
-    """Draw the figure of a table into a file."""
+def draw(name: str, results: Results, path: Path) -> Path:
+    """Draw the figure of a table into a file, whose name has an ending then."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -63,6 +63,7 @@ def draw(name: str, results: Results, path: Path) -> None:
         write_atomically(path, lambda temporary: picture.savefig(temporary, format=path.suffix[1:]))
     except ValueError as error:  # matplotlib names the formats that it knows
         raise GrocError(f"{path} cannot be drawn: {error}.") from None
+    return path
 
 
 def _curves(picture: Any, results: Results) -> None:

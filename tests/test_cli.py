@@ -644,6 +644,9 @@ class TestBadCheckpoint:
     def test_a_run_alone_is_no_text(self, run: Run, trained: dict[str, Path], command: str, needed: str) -> None:
         fails(run, [command, trained["groc"]], f"is the folder of a run: give a {needed} behind it", watched=[])
 
+    def test_a_long_text_is_no_folder(self, run: Run) -> None:
+        assert run("next", "word " * 2000, "--limit", "1")[0] == 0
+
 
 class TestBadSettings:
     @pytest.mark.parametrize(

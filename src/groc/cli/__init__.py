@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from groc import __version__
@@ -296,7 +295,9 @@ def _run_and(arguments: Sequence[str], name: str) -> tuple[str | None, str]:
         )
     if len(arguments) == 2:
         return arguments[0], arguments[1]
-    if Path(arguments[0], "config.json").is_file():
+    from groc.checkpoint import CONFIG
+
+    if os.path.isfile(os.path.join(arguments[0], CONFIG)):  # a pathlib.Path of a long text would raise an error
         raise GrocError(
             f"{arguments[0]} is the folder of a run: give a {name} behind it, in quotes if it holds spaces."
         )

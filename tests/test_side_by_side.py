@@ -12,6 +12,7 @@ from conftest import as_pairs, tiny_settings
 
 from groc.checkpoint import METRICS
 from groc.results import RESULT
+from groc.running import START
 
 TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
 
@@ -47,6 +48,17 @@ def test_every_run_is_trained_and_evaluated_and_goes_on_where_it_was(
 def test_what_has_no_time_is_stopped(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
     jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 10_000)
     assert "groc" in side_by_side(jobs, tmp_path / "runs", "--seconds", "1")
+
+
+def test_a_run_without_a_state_yet_begins_anew(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
+    jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 1)
+    side_by_side(jobs, tmp_path / "runs")
+    for name in ("groc", "tied"):
+        for path in (tmp_path / "runs" / name).iterdir():
+            if path.name not in START:
+                path.unlink()
+    table = side_by_side(jobs, tmp_path / "runs")
+    assert table.count("done") == 2
 
 
 @pytest.mark.parametrize(

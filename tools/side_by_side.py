@@ -30,11 +30,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from groc.checkpoint import STATE
+from groc.compute import Group
 from groc.errors import GrocError
 from groc.metrics import read_metrics
 from groc.report import table
 from groc.results import RESULT
+from groc.running import may_resume
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed: see its log"
 
@@ -99,7 +100,12 @@ def run(job: list[str], folder: Path, end: float) -> str:
     if there and done.exists() and done.read_text(encoding="utf-8") == json.dumps(job):
         return DONE
     with folder.with_name(f"{folder.name}.log").open("ab") as log:
-        for command in commands(job, folder):
+        try:
+            steps = commands(job, folder)
+        except GrocError as error:
+            log.write(f"{error}\n".encode())
+            return FAILED
+        for command in steps:
             left = end - time.monotonic()
             if left <= 0:
                 return STOPPED
@@ -120,7 +126,7 @@ def commands(job: list[str], folder: Path) -> list[list[str]]:
     if job[0] == "groc":
         return [job[1:]]
     recipe, variant, corpus, *settings = job
-    resume = ["--resume"] if (folder / STATE).exists() else []
+    resume = ["--resume"] if may_resume(folder, Group()) else []
     train = ["train", recipe, "--variant", variant, *settings, "--corpus", corpus, "--out", str(folder), *resume]
     return [train, ["eval", str(folder), corpus, "--record"]]
 

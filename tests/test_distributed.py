@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
 from conftest import as_pairs, tiny_settings
 
-from groc import checkpoint
+from groc import Glossary, checkpoint
+from groc.building import build
 from groc.cli import main
 from groc.compute import Group
+from groc.config import Config
+from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.running import saying_how_to_go_on
+from groc.sharing import PartOfForms
 
 NO_DROPOUT = {
     "output.dropout": 0.0,
@@ -182,6 +187,28 @@ def test_what_else_nccl_says_is_passed_on(tmp_path: Path) -> None:
     passed_on = pytest.raises(GrocError, match=r"NCCL error .* Last error: Duplicate GPU detected")
     with passed_on, saying_how_to_go_on(tmp_path, group):
         raise dist.DistBackendError(said)
+
+
+@pytest.mark.parametrize("processes", [3, 7])
+def test_no_entry_is_counted_twice_where_words_do_not_divide(
+    processes: int, corpus_folder: Path, glossary_file: Path
+) -> None:
+    """The last word stands in for words that the last process lacks; means over entries must not see that."""
+    config = Config().replace({**tiny_settings("groc"), "forms.lexicon": str(glossary_file)})
+    words = Corpus(str(corpus_folder)).vocabulary()
+    last = next(word for word in Glossary.read(glossary_file) if word in words)
+    words = words.without([last]).union([last])  # the last word has an entry
+    forms = build(config, words).forms
+    parts = []
+    for rank in range(processes):
+        group = Group()
+        group.size, group.rank = processes, rank
+        parts.append(PartOfForms(forms, group.share(forms.words), group))
+    assert sum(part.words for part in parts) > forms.words
+    for whole, *shares in zip(forms.entries_there, *(part.entries_there for part in parts), strict=True):
+        assert whole[-1]
+        assert torch.equal(torch.cat(shares)[: forms.words], whole)
+        assert sum(int(share.sum()) for share in shares) == whole.sum()
 
 
 def test_one_mask_for_all_words_in_all_processes(corpus_folder: Path, glossary_file: Path, tmp_path: Path) -> None:

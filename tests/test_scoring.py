@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import torch
 from conftest import KINDS, NEW_WORDS, TERMS, TRAIN_WORDS, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from groc import scoring
 from groc.compute import full_float32
@@ -20,7 +23,7 @@ from groc.lexicon import Glossary
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 from groc.report import BINS, describe, summarise
-from groc.scoring import Scores, Segment, score
+from groc.scoring import Correction, Scores, Segment, score
 from groc.vocabulary import END, Vocabulary
 
 VOCABULARY = Vocabulary([*TRAIN_WORDS, END], [*range(1, len(TRAIN_WORDS) + 1), 9])
@@ -92,6 +95,35 @@ class TestStrictScores:
             prefixes, _ = model.read(embeddings, torch.tensor([[end]]), model.prefix.start(1))
             expected = model.log_probs(embeddings, prefixes.dropped[0])[0, dog]
         assert score(model, np.array([dog], np.int32)).log_prob[0] == pytest.approx(float(expected), abs=1e-6)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes how many numbers the largest tensor has that is made."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+        out = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.numel())
+        return out
+
+
+@pytest.mark.parametrize("mixture", [1, 3])
+@pytest.mark.parametrize("correction", [None, lambda segment: segment.log_prob], ids=["alone", "with a cache"])
+def test_memory_does_not_grow_with_the_vocabulary(
+    mixture: int, correction: Correction | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fewer logits at once than the words of a window have, and a vocabulary of thousands."""
+    words = Vocabulary([*(f"w{i}" for i in range(4000)), END], [1] * 2000 + [0] * 2000 + [9])
+    model = tiny_model("tied", "ngrams", words, Glossary(TERMS), {"output.mixtures": mixture})
+    ids, whole = list(range(300)), score(model, range(300), correction=correction)
+    monkeypatch.setattr(scoring, "LOGITS", 100_000)
+    with LargestTensor() as largest:
+        found = score(model, ids, correction=correction)
+    assert len(words) < largest.numbers <= 100_000
+    np.testing.assert_allclose(found.log_prob, whole.log_prob, atol=1e-5, rtol=0)
 
 
 class TestStreams:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy as copying
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,6 +214,17 @@ class TestOnlyWhatIsNew:
         fresh._forms = fresh._kept = None
         ids = torch.arange(len(model.vocabulary))
         torch.testing.assert_close(model.embeddings.rows(ids), fresh.embeddings.rows(ids))
+
+    @pytest.mark.parametrize("change", [lambda words: words[::-1], lambda words: [*words, *NEW_WORDS]])
+    def test_a_list_that_is_assigned_is_noticed(
+        self, vocabulary: Vocabulary, glossary: Glossary, change: Callable[[Sequence[str]], Sequence[str]]
+    ) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary)
+        model.embeddings  # noqa: B018
+        model.vocabulary = Vocabulary(change(vocabulary.words))
+        assert_same_vectors(model)
+        with pytest.raises(AttributeError, match="taught"):
+            model.taught = glossary  # type: ignore[misc]
 
     def test_another_lexicon_is_noticed(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
         """And what was taught stays taught."""

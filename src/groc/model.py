@@ -59,10 +59,9 @@ class LanguageModel(KeepsVectors):
         self.prefix = prefix
         self.output = output_embedding
         self.uniform = uniform
-        self.vocabulary = vocabulary
+        self._vocabulary = vocabulary
         self.trained = vocabulary
-        self.taught = Glossary({}, exact=True)
-        """The terms that `add_words` was given with what they mean."""
+        self._taught = Glossary({}, exact=True)
         self._compiler = compiler
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
         self._forms: PreparedForms | None = None
@@ -71,6 +70,20 @@ class LanguageModel(KeepsVectors):
         """Words with vectors that came with the model, into which entries went that no lexicon here may have."""
         self.mixes_uniform = False
         """Whether the vocabulary holds words that a closed model can give nothing but even odds."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words that the model chooses among. To give it others is to call `set_vocabulary`."""
+        return self._vocabulary
+
+    @vocabulary.setter
+    def vocabulary(self, vocabulary: Vocabulary) -> None:
+        self.set_vocabulary(vocabulary)
+
+    @property
+    def taught(self) -> Glossary:
+        """The terms that `add_words` was given with what they mean."""
+        return self._taught
 
     @property
     def trained(self) -> Vocabulary:
@@ -127,7 +140,7 @@ class LanguageModel(KeepsVectors):
             words = words.as_words(self.compiler.lower)
             vocabulary = self.vocabulary.union(words)
             redefined = [word for word in words if word in self.vocabulary]
-            self.taught = self.taught.joined(words)
+            self._taught = self.taught.joined(words)
             self._change(vocabulary, redefined)
         else:
             self._change(self.vocabulary.union(self._as_read(words)))
@@ -136,7 +149,7 @@ class LanguageModel(KeepsVectors):
         """Take words off the list, and forget what was taught of them."""
         words = self._as_read(words)
         vocabulary = self.vocabulary.without(words)
-        self.taught = self.taught.without(words)
+        self._taught = self.taught.without(words)
         self._change(vocabulary)
 
     def _as_read(self, words: Iterable[str]) -> list[str]:
@@ -158,9 +171,9 @@ class LanguageModel(KeepsVectors):
     @contextmanager
     def using(self, vocabulary: Vocabulary, forms: PreparedForms) -> Iterator[None]:
         """For a while another vocabulary, whose forms were made by `prepare`."""
-        names = "vocabulary", "_forms", "_noted", "_kept", "_grounded", "mixes_uniform"
+        names = "_vocabulary", "_forms", "_noted", "_kept", "_grounded", "mixes_uniform"
         before = {name: getattr(self, name) for name in names}
-        self.vocabulary, self._forms, self._noted, self._kept = vocabulary, forms, Noted(self._beside_weights()), None
+        self._vocabulary, self._forms, self._noted, self._kept = vocabulary, forms, Noted(self._beside_weights()), None
         self.mixes_uniform = self._has_unscored(vocabulary)
         try:
             yield
@@ -245,10 +258,11 @@ class LanguageModel(KeepsVectors):
             return True
         return word in self._grounded and word not in self.taught and self._still_kept() is not None
 
-    def tell_of_new_words(self, lexicon: Lexicon) -> None:
-        """Take another lexicon for words that are added from now on, behind what was taught. It must say the same of
-        those that are there: these are not composed anew."""
+    def tell_of_new_words(self, lexicon: Lexicon, taught: Glossary | None = None) -> None:
+        """Take another lexicon for words that are added from now on, behind what was taught, and if given other terms for
+        that. They must say the same of the words that are there: these are not composed anew."""
         self._compiler = replace(self.compiler, lexicon=lexicon)
+        self._taught = self.taught if taught is None else taught
         self._grounded = self._grounded.intersection(self.vocabulary)
         if self._kept is not None:
             self._kept = self._kept.with_another_lexicon()
@@ -260,7 +274,7 @@ class LanguageModel(KeepsVectors):
                 self._kept = kept.change(vocabulary, self._compose, redefined, self.taught)
         else:
             self._kept = None
-        self.vocabulary = vocabulary
+        self._vocabulary = vocabulary
         self._forms = None
         self.mixes_uniform = self._has_unscored(vocabulary)
 

@@ -42,11 +42,13 @@ class PartOfForms(PreparedForms):
     """The forms of some of the words, whose strings all processes encode together.
 
     Definitions of different words have words in common: if each process encoded what its own words need, many strings
-    would be encoded by several (of Penn's a third by two processes, and 2.1 times as many in all by eight).
+    would be encoded by several.
     """
 
     which: Tensor
     """The words of this process."""
+    counted: Tensor
+    """Whether a word is this process's own, and not the last one once more (see `Group.share`). Shape: [V, 1]"""
 
     def __init__(self, whole: PreparedForms, which: Tensor, group: Group) -> None:
         entries = whole.entries_of(which)
@@ -61,7 +63,14 @@ class PartOfForms(PreparedForms):
             log_shares=None if whole.log_shares is None else whole.log_shares[which],
         )
         self.group, self.all_strings = group, strings
+        places = group.rank * len(which) + torch.arange(len(which), device=which.device)
         self.register_buffer("which", which, persistent=False)
+        self.register_buffer("counted", (places < whole.words)[:, None], persistent=False)
+
+    @property
+    def entries_there(self) -> tuple[Tensor, Tensor]:
+        relations, definition = super().entries_there
+        return relations & self.counted, definition & self.counted
 
     def encoded(self, surface: Surface) -> Tensor:
         return self.group.gather_rows(super().encoded(surface).float(), self.all_strings)

@@ -38,10 +38,7 @@ def telling_less(model: LanguageModel, without: Collection[str]) -> LanguageMode
     relations, definitions = (part in without for part in PARTS)
     lexicon = model.compiler.lexicon
     less = Without(lexicon, relations=relations, definitions=definitions)
-    twin = model.copy()
-    twin.set_vocabulary(model.trained)
-    twin.tell_of_new_words(LessOfNewWords(lexicon, less, model.trained))
-    twin.taught = Glossary(
+    taught = Glossary(
         {
             term.word: (term.definition, term.related)
             if term.word in model.trained
@@ -50,5 +47,8 @@ def telling_less(model: LanguageModel, without: Collection[str]) -> LanguageMode
         },
         exact=True,
     )
-    twin.taught.spellings = model.taught.spellings
+    taught.spellings = model.taught.spellings
+    twin = model.copy()
+    twin.set_vocabulary(model.trained)
+    twin.tell_of_new_words(LessOfNewWords(lexicon, less, model.trained), taught)
     return twin

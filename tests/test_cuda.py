@@ -162,6 +162,22 @@ def test_two_hundred_fast_steps_stay_with_those_of_the_naive_twin(
     torch.testing.assert_close(quick, naive, rtol=0, atol=apart)
 
 
+@pytest.mark.parametrize("surface", ["cnn", "ngrams"])
+def test_no_step_waits_for_the_device(workshop: Workshop, tmp_path: Path, surface: str) -> None:  # noqa: F811
+    changes = {"compute.device": "cuda", "training.average": 0.9, "training.full_updates": 0.5}
+    trainer = workshop.trainer(tmp_path, tiny_config("groc", surface, changes))
+    losses_of(trainer, 20)  # all kinds of steps are recorded
+    trainer.position.at = 0
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        while trainer.position.at + trainer.options.unroll < len(trainer.streams):
+            trainer.step()
+        with pytest.raises(RuntimeError, match="synchroniz"):
+            trainer.losses.mean().item()  # which is how one would wait
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 @pytest.mark.parametrize("numbers", ["yes", "all"])
 @pytest.mark.parametrize("surface", ["cnn", "ngrams"])
 def test_fast_steps_with_drawn_words_stay_with_plain_ones(

@@ -259,8 +259,8 @@ class LanguageModel(KeepsVectors):
         return word in self._grounded and word not in self.taught and self._still_kept() is not None
 
     def tell_of_new_words(self, lexicon: Lexicon, taught: Glossary | None = None) -> None:
-        """Take another lexicon for words that are added from now on, behind what was taught, and if given other terms for
-        that. They must say the same of the words that are there: these are not composed anew."""
+        """Take another lexicon for words that are added from now on, and if they are given, other terms as what was
+        taught. They must say the same of the words that are there: these are not composed anew."""
         self._compiler = replace(self.compiler, lexicon=lexicon)
         self._taught = self.taught if taught is None else taught
         self._grounded = self._grounded.intersection(self.vocabulary)

@@ -151,7 +151,11 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", metavar="DIR", help="a folder with train, valid and test (.txt, .txt.gz, .txt.xz)")
     parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/RECIPE-VARIANT)")
     add_glossary(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a run that was stopped, with its own epochs and device unless others are given",
+    )
     _json(parser)
     parser.set_defaults(run=run, takes_settings=True)
 

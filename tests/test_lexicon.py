@@ -294,6 +294,10 @@ class TestGlossary:
         glossary = Glossary.read(tmp_path / "a.tsv")
         assert glossary.terms == (("x", "a tube", ()), ("y", "a pipe", ()))
 
+    def test_null_is_nothing_told(self, tmp_path: Path) -> None:
+        (tmp_path / "a.jsonl").write_text('{"word": "x", "definition": null, "related": null}\n')
+        assert Glossary.read(tmp_path / "a.jsonl").terms == (("x", "", ()),)
+
     def test_quotation_marks_in_tab_separated_text_are_text(self, tmp_path: Path) -> None:
         (tmp_path / "a.tsv").write_text('x\t"y" is said\n')
         assert definitions(Glossary.read(tmp_path / "a.tsv"), "x") == ['"y" is said']
@@ -304,10 +308,12 @@ class TestGlossary:
             ("a.jsonl", b"{", "not JSON"),
             ("a.jsonl", b"[1]", "not a JSON object"),
             ("a.jsonl", b'{"word": "x", "gloss": "y"}', "'gloss' is not a key"),
-            ("a.jsonl", b'{"definition": "y"}', "must be strings"),
-            ("a.jsonl", b'{"word": "x", "definition": 1}', "must be strings"),
+            ("a.jsonl", b'{"definition": "y"}', "it has no word"),
+            ("a.jsonl", b'{"word": null, "definition": "y"}', "it has no word"),
+            ("a.jsonl", b'{"word": 1}', "its word must be a string"),
+            ("a.jsonl", b'{"word": "x", "definition": 1}', "its definition must be a string"),
             ("a.jsonl", b'{"word": "x", "related": "y"}', "list of strings"),
-            ("a.jsonl", b'{"word": "x", "related": [1]}', "list of strings"),
+            ("a.jsonl", b'{"word": "x", "related": [null]}', "list of strings"),
             ("a.jsonl", b'{"word": "x", "related": [""]}', "related words is empty"),
             ("a.jsonl", b'{"word": " "}', "word is empty"),
             ("a.jsonl", b'{"word": "x", "definition": "y", "definition": "z"}', "'definition' stands there twice"),

@@ -93,11 +93,15 @@ def _term_of_json(line: str) -> Term:
         record["word"] = record.pop("term")
     if unknown := sorted(record.keys() - set(Term._fields)):
         raise ValueError(f"{unknown[0]!r} is not a key of a glossary: the keys are {', '.join(Term._fields)}")
-    word, definition, related = record.get("word"), record.get("definition", ""), record.get("related", [])
-    if not isinstance(word, str) or not isinstance(definition, str):
-        raise ValueError("word and definition must be strings")
+    told = {key: value for key, value in record.items() if value is not None}  # programs write null for nothing
+    if "word" not in told:
+        raise ValueError("it has no word")
+    word, definition, related = told["word"], told.get("definition", ""), told.get("related", [])
+    for key, value in (("word", word), ("definition", definition)):
+        if not isinstance(value, str):
+            raise ValueError(f"its {key} must be a string, as in {EXAMPLES['.jsonl']}")
     if not isinstance(related, list) or not all(isinstance(item, str) for item in related):
-        raise ValueError("related must be a list of strings")
+        raise ValueError(f"its related words must be a list of strings, as in {EXAMPLES['.jsonl']}")
     return Term(word, definition, tuple(related))
 
 

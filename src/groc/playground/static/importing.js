@@ -80,7 +80,7 @@ function fromJson(line, fail) {
   }
   const stranger = Object.keys(record).find((key) => !FIELDS.includes(key));
   if (stranger !== undefined) fail(`${stranger} is not a key of a glossary: the keys are ${FIELDS.join(", ")}`);
-  return record;
+  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null)); // null is nothing told
 }
 
 const fromCells = (columns) => (cells, fail) => {

@@ -306,6 +306,7 @@ class TestGlossary:
         ("name", "line", "problem"),
         [
             ("a.jsonl", b"{", "not JSON"),
+            ("a.jsonl", b"[" * 100_000, "not JSON"),
             ("a.jsonl", b"[1]", "not a JSON object"),
             ("a.jsonl", b'{"word": "x", "gloss": "y"}', "'gloss' is not a key"),
             ("a.jsonl", b'{"definition": "y"}', "it has no word"),
@@ -330,7 +331,8 @@ class TestGlossary:
             ("a.csv", b'x,"open\ny,z\nv,"a, b"\n', "a quotation mark opens"),  # closed where another one opens
             ("a.csv", b'x,"open\n' + b"a long text\n" * 20_000, "a quotation mark opens"),  # longer than a cell may be
             ("a.csv", b'x,"closed"y', "a quotation mark opens"),
-            ("a.csv", b"x,a\rb", "new-line character"),
+            ("a.csv", b"x,a\rb", "a carriage return stands alone"),
+            ("a.csv", b"x\ty\tz", "name a file with tabs .tsv"),
             ("a.csv", b'"x\nof two lines",y,z,more', "4 columns"),
             ("a.csv", b"x;y;z", "commas .* or tabs"),
         ],

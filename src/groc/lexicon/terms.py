@@ -22,6 +22,7 @@ SEMICOLONS = (
     "a semicolon stands where columns should be separated by commas (.csv) or tabs (.tsv); a term that holds one goes "
     "into a .jsonl file"
 )
+TABS = "a tab stands where columns should be separated by commas: name a file with tabs .tsv"
 EXAMPLES = {
     ".jsonl": '{"word": "stent", "definition": "a small tube", "related": ["tube", "pipe"]}',
     ".tsv": "stent<TAB>a small tube<TAB>tube;pipe",
@@ -85,7 +86,7 @@ def _json_terms(path: Path) -> Iterator[tuple[int, Term]]:
 def _term_of_json(line: str) -> Term:
     try:
         record = json.loads(line, object_pairs_hook=_with_each_key_once)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):  # or it is nested thousands deep
         raise ValueError("this is not JSON") from None
     if not isinstance(record, dict):
         raise ValueError("this is not a JSON object")
@@ -127,6 +128,8 @@ def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:
         with _naming_line(path, number):
             if ";" in cells[0].strip(";"):
                 raise ValueError(SEMICOLONS)
+            if path.suffix == ".csv" and "\t" in cells[0]:
+                raise ValueError(TABS)
             if position == 0 and _is_header(cells):
                 _check_header(cells)
                 columns = columns[: len(cells)]
@@ -167,6 +170,8 @@ def _broken_cell(path: Path, first: int, row: str, problem: str) -> GrocError:
     begin = whole.end() if whole else 0
     if re.match(f"{QUOTED};", row):
         problem = SEMICOLONS
+    elif "\r" in row:
+        problem = "a carriage return stands alone in it: save the file with the line ends of Unix or Windows"
     elif row.startswith('"', begin):
         problem = (
             "a quotation mark opens a cell here, and none closes it before a comma or the end of a line "

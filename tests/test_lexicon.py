@@ -201,6 +201,23 @@ class TestFindingWordNet:
         expected = build(tmp_path / "corpora" / "wordnet")
         assert WordNet.find().folder == expected
 
+    def test_a_place_that_is_closed_to_the_user_is_passed_over(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the home of another user."""
+        stat = os.stat
+
+        def closed(path: Any, **options: Any) -> os.stat_result:
+            if str(path).startswith("/closed"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return stat(path, **options)
+
+        monkeypatch.delenv("GROC_WORDNET", raising=False)
+        monkeypatch.setenv("NLTK_DATA", os.pathsep.join(("/closed", str(tmp_path))))
+        monkeypatch.setattr(os, "stat", closed)
+        expected = build(tmp_path / "corpora" / "wordnet")
+        assert WordNet.find().folder == expected
+
     def test_a_named_folder_without_wordnet_is_an_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(GrocError, match=r"no file data\.noun"):
             WordNet.find(str(tmp_path))

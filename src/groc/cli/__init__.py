@@ -60,6 +60,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except GrocError as error:
         print(f"groc: {error}", file=sys.stderr)
         return 1
+    except PermissionError as error:  # whether there is such a file at all may be what nobody is told
+        print(f"groc: {error.filename} is out of reach ({error.strerror}): check the permissions.", file=sys.stderr)
+        return 1
     except (MemoryError, RuntimeError) as error:  # PyTorch has one of its own for GPUs and none for CPUs
         if not (isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)):
             raise

@@ -60,7 +60,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0].lower()
         raise GrocError(
-            f"Cannot listen at {host}, port {port} ({reason}): choose another with --port, or 0 for any that is free."
+            f"Cannot listen at {host}, port {port} ({reason}): choose another --host or --port (0: any that is free)."
         ) from None
     # Connections inherit it. Without it the system holds back the end of an answer for some 40 milliseconds.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

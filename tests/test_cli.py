@@ -227,6 +227,16 @@ class TestEval:
             assert ("invisible characters" in run("eval", trained["groc"], path)[1]) == bool(invisible)
         assert json.loads(run("eval", trained["groc"], path, "--first", "1", "--json")[1])["invisible"] == 0
 
+    def test_words_that_are_new_by_their_capitals_alone_are_told_of(
+        self, run: Run, trained: dict[str, Path], tmp_path: Path
+    ) -> None:
+        path = tmp_path / "text.txt"
+        for text, said in ("The dog runs\n", "25.0% of the tokens are words of training but for"), ("the Zzz\n", ""):
+            path.write_text(text)
+            out = run("eval", trained["groc"], path)[1]
+            assert said in out
+            assert bool(said) == ("capital letters" in out)
+
     def test_for_a_person_there_is_a_table(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
         status, out, _ = run("eval", trained["tied"], corpus_folder)
         assert status == 0

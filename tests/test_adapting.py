@@ -220,7 +220,7 @@ class TestCommand:
         self, call: Call, runs: dict[str, Path], target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         out, twin = tmp_path / "out", shutil.copytree(runs["tied"], tmp_path / "twin")
-        assert call("adapt", runs["tied"], target, "--out", out, "--epochs", 1)[0] == 0
+        assert call("adapt", runs["tied"], target, "--out", out, "--epochs", 1, "training.save_minutes=7")[0] == 0
         before = snapshot(out)
         status, _, said = call("adapt", twin, target, "--out", out, "--epochs", 2, "--resume")
         assert status == 1
@@ -229,6 +229,7 @@ class TestCommand:
         monkeypatch.chdir(runs["tied"])
         assert call("adapt", ".", target, "--out", out, "--resume")[0] == 0  # for as many epochs as it was asked for
         assert json.loads((out / "result.json").read_text())["figures"]["epochs"] == 1
+        assert checkpoint.load_config(out).training.save_minutes == 7
         assert call("adapt", ".", target, "--out", out, "--epochs", 2, "--resume")[0] == 0
         assert json.loads((out / "result.json").read_text())["figures"]["epochs"] == 2
 

@@ -227,6 +227,16 @@ class TestEval:
             assert ("invisible characters" in run("eval", trained["groc"], path)[1]) == bool(invisible)
         assert json.loads(run("eval", trained["groc"], path, "--first", "1", "--json")[1])["invisible"] == 0
 
+    def test_words_that_are_new_by_their_capitals_alone_are_told_of(
+        self, run: Run, trained: dict[str, Path], tmp_path: Path
+    ) -> None:
+        path = tmp_path / "text.txt"
+        for text, said in ("The dog runs\n", "25.0% of the tokens are words of training but for"), ("the Zzz\n", ""):
+            path.write_text(text)
+            out = run("eval", trained["groc"], path)[1]
+            assert said in out
+            assert bool(said) == ("capital letters" in out)
+
     def test_for_a_person_there_is_a_table(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
         status, out, _ = run("eval", trained["tied"], corpus_folder)
         assert status == 0
@@ -780,7 +790,7 @@ class TestResume:
         status, _, err = run(*tiny_train(folder, "--resume", training__epochs=3, **settings))
         assert status == 0
         (said,) = [line for line in err.splitlines() if "now has" in line]
-        assert f"{folder} now has 3 epochs where it was started with 2" in said
+        assert f"{folder} now has 3 epochs where it had 2 before" in said
         assert ("rate follows the new length, and its record will say so" in said) == (schedule == "cosine")
         assert checkpoint.load_config(folder).training.epochs == len(read_epochs(folder)) == 3
         assert "now has" not in run(*tiny_train(folder, "--resume", training__epochs=3, **settings))[2]
@@ -808,10 +818,29 @@ class TestResume:
                 assert run(*tiny_train(folder, *more, training__epochs=epochs, **settings))[0] == 130
         status, _, err = run(*tiny_train(folder, "--resume", training__epochs=4, **settings))
         assert status == 0
-        said = f"The learning rate of the run in {folder} followed a length of 6 epochs up to step 4, and not that of 4"
-        assert said in err
+        assert f"{folder} now has 4 epochs where it had 6 before: its learning rate follows the new length" in err
         replanned = json.loads((folder / "result.json").read_text())["figures"]["replanned"]
         assert [(one["after_step"], one["epochs"]) for one in replanned] == [(2, 6), (4, 4)]
+
+    def test_what_may_change_and_is_not_given_stays_as_the_run_has_it(
+        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As it was given last, even if that training was stopped, too."""
+        folder = tmp_path / "run"
+        settings = {"kind": "tied", "training__schedule": "cosine"}
+        resume = tiny_train(folder, "--resume", **settings)
+        resume.remove("training.epochs=2")
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "step", lambda trainer: signal.raise_signal(signal.SIGINT))
+            assert run(*tiny_train(folder, training__save_minutes=7, compute__graphs="no", **settings))[0] == 130
+            assert run(*resume, "training.epochs=4")[0] == 130
+        status, _, err = run(*resume)
+        assert status == 0, err
+        assert f"{folder} has it: training.epochs=4, training.save_minutes=7.0, compute.graphs=no." in err
+        assert "now has" not in err
+        assert len(read_epochs(folder)) == 4
+        own = checkpoint.load_config(folder)
+        assert (own.training.save_minutes, own.compute.graphs) == (7, "no")
 
     def test_fewer_epochs_than_are_finished_are_refused(
         self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], tmp_path: Path

@@ -39,6 +39,12 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
 
 
+def test_nobody_is_told_to_install_what_no_index_has() -> None:
+    root = DOCS.parent
+    told = [*DOCS.glob("*.md"), *root.glob("*.md"), *(root / "src").rglob("*.py")]
+    assert [path.name for path in told if "groc-lm" in path.read_text(encoding="utf-8")] == [], "give '.[extra]'"
+
+
 # --- how examples are run ---------------------------------------------------------------------------------------------
 
 PAGE = """# A page

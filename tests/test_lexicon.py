@@ -201,6 +201,23 @@ class TestFindingWordNet:
         expected = build(tmp_path / "corpora" / "wordnet")
         assert WordNet.find().folder == expected
 
+    def test_a_place_that_is_closed_to_the_user_is_passed_over(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the home of another user."""
+        stat = os.stat
+
+        def closed(path: Any, **options: Any) -> os.stat_result:
+            if str(path).startswith("/closed"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return stat(path, **options)
+
+        monkeypatch.delenv("GROC_WORDNET", raising=False)
+        monkeypatch.setenv("NLTK_DATA", os.pathsep.join(("/closed", str(tmp_path))))
+        monkeypatch.setattr(os, "stat", closed)
+        expected = build(tmp_path / "corpora" / "wordnet")
+        assert WordNet.find().folder == expected
+
     def test_a_named_folder_without_wordnet_is_an_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(GrocError, match=r"no file data\.noun"):
             WordNet.find(str(tmp_path))
@@ -294,6 +311,10 @@ class TestGlossary:
         glossary = Glossary.read(tmp_path / "a.tsv")
         assert glossary.terms == (("x", "a tube", ()), ("y", "a pipe", ()))
 
+    def test_null_is_nothing_told(self, tmp_path: Path) -> None:
+        (tmp_path / "a.jsonl").write_text('{"word": "x", "definition": null, "related": null}\n')
+        assert Glossary.read(tmp_path / "a.jsonl").terms == (("x", "", ()),)
+
     def test_quotation_marks_in_tab_separated_text_are_text(self, tmp_path: Path) -> None:
         (tmp_path / "a.tsv").write_text('x\t"y" is said\n')
         assert definitions(Glossary.read(tmp_path / "a.tsv"), "x") == ['"y" is said']
@@ -302,12 +323,15 @@ class TestGlossary:
         ("name", "line", "problem"),
         [
             ("a.jsonl", b"{", "not JSON"),
+            ("a.jsonl", b"[" * 100_000, "not JSON"),
             ("a.jsonl", b"[1]", "not a JSON object"),
             ("a.jsonl", b'{"word": "x", "gloss": "y"}', "'gloss' is not a key"),
-            ("a.jsonl", b'{"definition": "y"}', "must be strings"),
-            ("a.jsonl", b'{"word": "x", "definition": 1}', "must be strings"),
+            ("a.jsonl", b'{"definition": "y"}', "it has no word"),
+            ("a.jsonl", b'{"word": null, "definition": "y"}', "it has no word"),
+            ("a.jsonl", b'{"word": 1}', "its word must be a string"),
+            ("a.jsonl", b'{"word": "x", "definition": 1}', "its definition must be a string"),
             ("a.jsonl", b'{"word": "x", "related": "y"}', "list of strings"),
-            ("a.jsonl", b'{"word": "x", "related": [1]}', "list of strings"),
+            ("a.jsonl", b'{"word": "x", "related": [null]}', "list of strings"),
             ("a.jsonl", b'{"word": "x", "related": [""]}', "related words is empty"),
             ("a.jsonl", b'{"word": " "}', "word is empty"),
             ("a.jsonl", b'{"word": "x", "definition": "y", "definition": "z"}', "'definition' stands there twice"),
@@ -324,7 +348,8 @@ class TestGlossary:
             ("a.csv", b'x,"open\ny,z\nv,"a, b"\n', "a quotation mark opens"),  # closed where another one opens
             ("a.csv", b'x,"open\n' + b"a long text\n" * 20_000, "a quotation mark opens"),  # longer than a cell may be
             ("a.csv", b'x,"closed"y', "a quotation mark opens"),
-            ("a.csv", b"x,a\rb", "new-line character"),
+            ("a.csv", b"x,a\rb", "a carriage return stands alone"),
+            ("a.csv", b"x\ty\tz", "name a file with tabs .tsv"),
             ("a.csv", b'"x\nof two lines",y,z,more', "4 columns"),
             ("a.csv", b"x;y;z", "commas .* or tabs"),
         ],

@@ -469,6 +469,8 @@ ROWS = st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=4)
 @example(rows=[["Definition", "", "word"]], kind="csv")
 @example(rows=[["word", "Definition"], ["a", "b", "c"]], kind="tsv")
 @example(rows=[["a;b"]], kind="csv")
+@example(rows=[["a\tb"]], kind="csv")
+@example(rows=[["a", None], ["b"]], kind="jsonl")
 def test_the_page_reads_glossaries_as_the_library_does(
     rows: list[list[str]], kind: str, reader: Page, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

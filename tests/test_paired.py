@@ -182,6 +182,7 @@ def test_a_person_is_shown_the_same(
     said = capsys.readouterr().out
     assert f"95% interval {found['low']:+.3f} to {found['high']:+.3f}" in said
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("|")]
+    assert table[0][2] == f"{runs['groc']} is better"
     assert [row[0] for row in table[2:]][:2] == ["all", "never"]
     assert [row[1] for row in table[2:]] == [f"{row['tokens']:,}" for row in (found, *found["bins"])]
     assert [row[4] for row in table[2:]] == [f"{row['median']:+.3f}" for row in (found, *found["bins"])]

@@ -282,6 +282,16 @@ class TestBadInput:
         self.fails(run, "no file or run folder", tmp_path / "missing")
         self.fails(run, "no file or run folder", folder, tmp_path / "missing")
 
+    def test_an_empty_name_is_not_this_folder(self, run: Run) -> None:
+        self.fails(run, "name of a file is empty", "")
+
+    def test_what_is_closed_to_the_user_is_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        def closed(path: Path) -> bool:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr(Path, "is_dir", closed)  # root may go everywhere
+        self.fails(run, r"home/text.txt is out of reach \(Permission denied\): check", "home/text.txt")
+
     def test_the_standard_input_can_be_read_once(self, run: Run, folder: Path) -> None:
         self.fails(run, "standard input .* once", folder, "-", "-")
 

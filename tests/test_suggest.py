@@ -153,6 +153,11 @@ def test_nearest_are_the_trained_words_in_order_of_their_cosine(model: LanguageM
     assert nearest(model, [], 3) == []
 
 
+def test_a_certain_word_has_no_bits(model: LanguageModel) -> None:
+    (only,) = next_words(model, "", words=["dog"])
+    assert str(only.surprisal) == "0.0"  # -0.0 is equal, and looks wrong
+
+
 def test_nearest_come_from_the_words_that_are_both_trained_and_listed(models: dict[str, LanguageModel]) -> None:
     for model in models.values():
         other = model.copy()

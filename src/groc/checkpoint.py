@@ -262,8 +262,7 @@ def _read_document(folder: Path) -> tuple[Config, dict[str, Any]]:
         ) from None
     if version > FORMAT:
         raise GrocError(
-            f"{folder} has checkpoint format {version}, and this version of GroC reads up to {FORMAT}: "
-            "upgrade with pip install -U groc-lm."
+            f"{folder} has checkpoint format {version}, and this version of GroC reads up to {FORMAT}: upgrade GroC."
         )
     try:
         document["config"]["surface"].setdefault("hashes", 1)  # what runs had before there was a choice

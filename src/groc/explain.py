@@ -86,7 +86,7 @@ def explain(model: LanguageModel, word: str, *, context: str | None = None, limi
         nearest=nearest_known(model, [word], limit)[0],
         parts=_parts(model, word, forms, place) if composed_here else [],
         probability=None if log_prob is None else math.exp(log_prob),
-        surprisal=None if log_prob is None else -log_prob / math.log(2),
+        surprisal=None if log_prob is None else max(0.0, -log_prob / math.log(2)),
         rank=rank,
         context=context,
     )

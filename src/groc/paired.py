@@ -66,6 +66,6 @@ def describe(summary: dict[str, Any]) -> str:
             f"mean difference {summary['mean']:+.3f} nats a token{within} (above 0: {summary['run']} is better), "
             f"vocabulary of {summary['vocabulary']:,} words",
             "",
-            table(["seen in training", "tokens", "loss is lower", "mean (nats)", "median (nats)"], rows),
+            table(["seen in training", "tokens", f"{summary['run']} is better", "mean (nats)", "median (nats)"], rows),
         ]
     )

@@ -150,7 +150,7 @@ def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int) -> Changes:
     try:
         import optuna
     except ImportError:
-        raise GrocError("--method tpe needs Optuna: pip install 'groc-lm[search]'.") from None
+        raise GrocError("--method tpe needs Optuna: pip install optuna.") from None
     from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
 

@@ -33,7 +33,12 @@ def load_recipe(recipe: str, variant: str | None = None, assignments: Iterable[s
                 f"It has: {', '.join(variants) or 'none'}."
             )
         config = config.replace({"name": f"{name}/{variant}", **flatten(variants[variant])})
-    return config.replace(dict(_split(assignment) for assignment in assignments))
+    return config.replace(given_settings(assignments))
+
+
+def given_settings(assignments: Iterable[str]) -> dict[str, str]:
+    """What key=value pairs say, by key."""
+    return dict(_split(assignment) for assignment in assignments)
 
 
 def variant_names(recipe: str) -> list[str]:

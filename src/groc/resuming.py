@@ -130,7 +130,7 @@ def restore(trainer: Trainer) -> None:
         if unknown := {*saved} - {known.name for known in fields(Position)}:
             raise GrocError(
                 f"The state in {folder} was made by a newer version of GroC, which keeps {', '.join(sorted(unknown))}, "
-                "too: resume with that one, or upgrade with pip install -U groc-lm."
+                "too: resume with that one, or upgrade this one."
             )
         position = Position(**saved)
         _check_sources(folder, position, trainer.position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -45,12 +45,31 @@ def check_folder(config: Config, folder: Path, resume: bool) -> None:
     if not resume and _holds_something(folder):
         raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
     if resume:
-        if not _holds_something(folder):
-            raise GrocError(
-                f"There is no run in {folder} to go on with: leave out --resume, or name its folder with --out."
-            )
+        _check_there(folder)
         _check_same(config, folder)
     check_writable(folder)
+
+
+def with_own_settings(config: Config, folder: Path, given: Container[str], group: Group) -> Config:
+    """Settings to go on with the run in a folder: those that may change are its own, unless they were given by name.
+    Nobody who left one out asked for another."""
+    _check_there(folder)
+    now, own = config.flat(), checkpoint.load_config(folder).flat()
+    kept = {
+        key: value
+        for key, value in own.items()
+        if key.startswith(MAY_CHANGE) and key not in given and now[key] != value
+    }
+    if group.leads and (said := [f"{key}={value}" for key, value in kept.items() if key != "corpus"]):
+        print(f"What is not given stays as the run in {folder} has it: {', '.join(said)}.", file=sys.stderr)
+    return config.replace(kept)
+
+
+def _check_there(folder: Path) -> None:
+    if not _holds_something(folder):
+        raise GrocError(
+            f"There is no run in {folder} to go on with: leave out --resume, or name its folder with --out."
+        )
 
 
 def _holds_something(folder: Path) -> bool:
@@ -162,6 +181,8 @@ def train_model(
             trainer.restore()
             if not trainer.quiet:
                 _tell_of_other_epochs(trainer)
+            if group.leads and config != checkpoint.load_config(folder):  # what it goes on with the next time
+                checkpoint.save_facts(folder, model, config, checkpoint.load_facts(folder))
         elif group.leads:
             checkpoint.save_start(folder, model, config)
         group.wait()
@@ -219,9 +240,9 @@ def _tell_of_other_epochs(trainer: Trainer) -> None:
         if trainer.schedule.follows_length:
             recorded = ", and its record will say so" if changes else ""
             rate = f": its learning rate follows the new length{recorded}"
-        said = f"The run in {trainer.folder} now has {epochs} where it was started with {before}{rate}."
+        said = f"The run in {trainer.folder} now has {epochs} where it had {before} before{rate}."
         print(said, file=sys.stderr)
-    elif changes:  # to and fro: a run that was always to have so many has another curve
+    elif changes:  # a run that was always to have so many has another curve
         last = changes[-1]
         print(
             f"The learning rate of the run in {trainer.folder} followed a length of {_epochs(last['epochs_before'])} "

@@ -67,7 +67,7 @@ def next_words(
     rows = zip(chosen, best.values.tolist(), nearest_known(model, chosen, reasons), strict=True)
     seen = model.trained.seen
     return [
-        Suggestion(word, math.exp(value), -value / math.log(2), word in seen, tuple(near for near, _ in row))
+        Suggestion(word, math.exp(value), max(0.0, -value / math.log(2)), word in seen, tuple(near for near, _ in row))
         for word, value, row in rows
     ]
 

@@ -120,7 +120,7 @@ class Document:
                 seen, in_lexicon = self.facts[code]
                 yield WordScore(
                     word=self.words[code],
-                    surprisal=-log_prob / LOG_2,
+                    surprisal=max(0.0, -log_prob / LOG_2),  # certain words have 0 bits, not -0
                     probability=math.exp(log_prob),
                     rank=int(rank),
                     entropy=entropy / LOG_2,

@@ -60,6 +60,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except GrocError as error:
         print(f"groc: {error}", file=sys.stderr)
         return 1
+    except PermissionError as error:  # whether there is such a file at all may be what nobody is told
+        print(f"groc: {error.filename} is out of reach ({error.strerror}): check the permissions.", file=sys.stderr)
+        return 1
     except (MemoryError, RuntimeError) as error:  # PyTorch has one of its own for GPUs and none for CPUs
         if not (isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)):
             raise
@@ -151,7 +154,11 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", metavar="DIR", help="a folder with train, valid and test (.txt, .txt.gz, .txt.xz)")
     parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/RECIPE-VARIANT)")
     add_glossary(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a run that was stopped, with its own epochs and device unless others are given",
+    )
     _json(parser)
     parser.set_defaults(run=run, takes_settings=True)
 

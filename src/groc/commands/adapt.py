@@ -12,7 +12,7 @@ from groc.compute import Group
 from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.report import table, to_json
-from groc.running import evaluation_command, saying_how_to_go_on
+from groc.running import evaluation_command, saying_how_to_go_on, with_own_settings
 from groc.text_statistics import texts_of
 
 
@@ -30,13 +30,13 @@ def adapt(
     changes = dict(assignment.split("=", 1) for assignment in assignments)
     if "training.epochs" in changes:
         raise GrocError("How often the new text is read is --epochs here: leave out training.epochs.")
-    if epochs is None:
-        goes_on = resume and (Path(out) / checkpoint.CONFIG).is_file()
-        epochs = checkpoint.load_config(Path(out)).training.epochs if goes_on else adapting.EPOCHS
-    config = adapting.adapted_settings(recorded, corpus, epochs, changes)
+    config = adapting.adapted_settings(recorded, corpus, adapting.EPOCHS if epochs is None else epochs, changes)
     if source is None and Path(recorded.corpus).is_dir() and texts_of(Corpus(recorded.corpus), ["valid"]):
         source = recorded.corpus
     group = Group()
+    if resume:
+        given = {*changes, "corpus", *([] if epochs is None else ["training.epochs"])}
+        config = with_own_settings(config, Path(out), given, group)
     with saying_how_to_go_on(Path(out), group):
         figures = adapting.adapt(Path(run), config, Path(out), resume, group, source)
         if group.leads:

@@ -54,7 +54,10 @@ def evaluate_against(
     if as_json:
         print(to_json(summary))
         return
-    print(f"{run} against {other} on {text.name}: the loss of {other} less that of {run}, word by word")
+    print(
+        f"{run} against {other} on {text.name}: the loss of {other} less that of {run}, word by word, by how often the "
+        f"training of {run} had the word"
+    )
     print("\n\n".join([describe(summary), *summary["notes"]]))
 
 

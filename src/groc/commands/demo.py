@@ -171,7 +171,7 @@ def _draw(figures: Figures, path: Path) -> Path | None:
     try:
         plot.draw(figures, path)
     except ImportError:
-        _say("No picture: matplotlib is not installed (pip install 'groc-lm[plot]').")
+        _say("No picture: matplotlib is not installed (pip install matplotlib).")
         return None
     return path
 

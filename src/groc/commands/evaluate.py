@@ -35,6 +35,8 @@ from groc.vocabulary import UNKNOWN, Vocabulary
 PROTOCOL = "strict: one stream, state carried, every token"
 FEW_TOKENS = 1000
 """What is tuned on fewer says little of another text."""
+MANY_CAPITALS = 0.01
+"""A share of tokens; cased text has some words that training had in lower case alone, too."""
 
 
 def evaluate(
@@ -150,6 +152,12 @@ def evaluate(
             f"\n{summary['invisible']:,} tokens are nothing but invisible characters, such as zero width spaces: each "
             "counts as a word, since the text is read as it stands. 'groc data prepare' leaves them out of raw text."
         )
+    capitals = _new_by_capitals(text, model.trained.seen)[codes].mean()
+    if capitals >= MANY_CAPITALS:
+        print(
+            f"\n{capitals:.1%} of the tokens are words of training but for their capital letters, and so count as new: "
+            "if the model is one of lower-cased text, lower-case this one ('groc data prepare --lower' does)."
+        )
     if summary["uniform_mixed_in"]:
         print(
             f"\nThe model has no parameters for the words it never saw: {100 * summary['uniform_mixed_in']:g}% of the "
@@ -179,6 +187,11 @@ def _usual_for_new_words(model: LanguageModel, given: Online) -> str:
 def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
     """Which words of a text are not among others."""
     return np.array([word not in words for word in text.types])
+
+
+def _new_by_capitals(text: Text, seen: Container[str]) -> npt.NDArray[np.bool_]:
+    """Which words of a text training had in lower case alone."""
+    return np.array([word not in seen and word.lower() in seen for word in text.types])
 
 
 def tell_of_replaced(run: str, figures: str, how: str) -> None:

@@ -16,10 +16,10 @@ from groc.compute import Group, choose
 from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.forms import FormsCompiler
-from groc.recipe import load_recipe
+from groc.recipe import given_settings, load_recipe
 from groc.report import to_json
 from groc.results import HELD_OUT, RESULT, add_evaluation
-from groc.running import may_resume, saying_how_to_go_on
+from groc.running import may_resume, saying_how_to_go_on, with_own_settings
 
 TEXT, RUN = "text", "run"
 
@@ -69,7 +69,10 @@ def whole(
         hold_out(Corpus(corpus), text, _compiler(config), choice)
     group = Group()
     with saying_how_to_go_on(Path(out), group, always=True):
-        train(config, folder, resume and may_resume(folder, group), group)
+        goes_on = resume and may_resume(folder, group)
+        if goes_on:
+            config = with_own_settings(config, folder, {*given_settings(assignments), "corpus"}, group)
+        train(config, folder, goes_on, group)
         score(str(folder), str(text), config.compute.device, choice.seed, record=True, as_json=as_json)
 
 

@@ -24,7 +24,7 @@ def serve(runs: Sequence[str], glossary: str | None, host: str, port: int, token
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("groc"):
             raise
-        raise GrocError(f"groc serve needs {error.name}: get it with pip install 'groc-lm[serve]'.") from None
+        raise GrocError(f"groc serve needs {error.name}: pip install fastapi uvicorn.") from None
     if token is not None and (not token.isascii() or not token.isprintable() or " " in token or not token):
         raise GrocError("A token is made of letters, digits and signs, without spaces: give another to --token.")
     if token is None and not is_loopback(host):
@@ -60,7 +60,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0].lower()
         raise GrocError(
-            f"Cannot listen at {host}, port {port} ({reason}): choose another with --port, or 0 for any that is free."
+            f"Cannot listen at {host}, port {port} ({reason}): choose another --host or --port (0: any that is free)."
         ) from None
     # Connections inherit it. Without it the system holds back the end of an answer for some 40 milliseconds.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
-from groc import checkpoint
 from groc.building import build
 from groc.compute import Group, choose
 from groc.config import Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
-from groc.recipe import load_recipe
+from groc.recipe import given_settings, load_recipe
 from groc.report import to_json
-from groc.running import check_folder, evaluation_command, saying_how_to_go_on, train_model
+from groc.running import check_folder, evaluation_command, saying_how_to_go_on, train_model, with_own_settings
 
 
 def train(
@@ -30,15 +29,15 @@ def train(
 ) -> None:
     config = load_recipe(recipe, variant, assignments)
     folder = Path(out) if out else Path("runs") / config.name.replace("/", "-")
-    if resume and not corpus:
-        corpus = checkpoint.load_config(folder).corpus
-    if corpus:
-        config = config.replace({"corpus": corpus})
+    given = given_settings(assignments) | ({"corpus": corpus} if corpus else {})
+    config = config.replace(given)
+    group = Group()
+    if resume:
+        config = with_own_settings(config, folder, given, group)
     if not config.corpus:
         raise GrocError(
             f"The recipe {recipe} needs a corpus: give --corpus DIR, a folder with train.txt, valid.txt and test.txt."
         )
-    group = Group()
     with saying_how_to_go_on(folder, group):
         figures = run(config, folder, resume, group)
         if group.leads:

@@ -20,7 +20,7 @@ def find_folder(path: str | Path | None = None) -> Path | None:
     A folder that the user named and that is not WordNet's is an error: another one would be a surprise.
     """
     if path is not None:
-        return _named(Path(path), "given as WordNet folder")
+        return _named(Path(path), "given as WordNet folder (a glossary ends in .tsv, .csv or .jsonl)")
     if chosen := os.environ.get("GROC_WORDNET"):
         return _named(Path(chosen), "set as GROC_WORDNET")
     return next((folder for folder in _usual_places() if not missing_files(folder)), None)
@@ -32,7 +32,8 @@ def cached_folder() -> Path:
 
 
 def missing_files(folder: Path) -> list[str]:
-    return [name for name in REQUIRED_FILES if not (folder / name).is_file()]
+    # A pathlib.Path would raise an error where a folder is closed to this user.
+    return [name for name in REQUIRED_FILES if not os.path.isfile(folder / name)]
 
 
 def _named(folder: Path, how: str) -> Path:

@@ -22,6 +22,7 @@ SEMICOLONS = (
     "a semicolon stands where columns should be separated by commas (.csv) or tabs (.tsv); a term that holds one goes "
     "into a .jsonl file"
 )
+TABS = "a tab stands where columns should be separated by commas: name a file with tabs .tsv"
 EXAMPLES = {
     ".jsonl": '{"word": "stent", "definition": "a small tube", "related": ["tube", "pipe"]}',
     ".tsv": "stent<TAB>a small tube<TAB>tube;pipe",
@@ -85,7 +86,7 @@ def _json_terms(path: Path) -> Iterator[tuple[int, Term]]:
 def _term_of_json(line: str) -> Term:
     try:
         record = json.loads(line, object_pairs_hook=_with_each_key_once)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):  # or it is nested thousands deep
         raise ValueError("this is not JSON") from None
     if not isinstance(record, dict):
         raise ValueError("this is not a JSON object")
@@ -93,11 +94,15 @@ def _term_of_json(line: str) -> Term:
         record["word"] = record.pop("term")
     if unknown := sorted(record.keys() - set(Term._fields)):
         raise ValueError(f"{unknown[0]!r} is not a key of a glossary: the keys are {', '.join(Term._fields)}")
-    word, definition, related = record.get("word"), record.get("definition", ""), record.get("related", [])
-    if not isinstance(word, str) or not isinstance(definition, str):
-        raise ValueError("word and definition must be strings")
+    told = {key: value for key, value in record.items() if value is not None}  # programs write null for nothing
+    if "word" not in told:
+        raise ValueError("it has no word")
+    word, definition, related = told["word"], told.get("definition", ""), told.get("related", [])
+    for key, value in (("word", word), ("definition", definition)):
+        if not isinstance(value, str):
+            raise ValueError(f"its {key} must be a string, as in {EXAMPLES['.jsonl']}")
     if not isinstance(related, list) or not all(isinstance(item, str) for item in related):
-        raise ValueError("related must be a list of strings")
+        raise ValueError(f"its related words must be a list of strings, as in {EXAMPLES['.jsonl']}")
     return Term(word, definition, tuple(related))
 
 
@@ -123,6 +128,8 @@ def _table_terms(path: Path) -> Iterator[tuple[int, Term]]:
         with _naming_line(path, number):
             if ";" in cells[0].strip(";"):
                 raise ValueError(SEMICOLONS)
+            if path.suffix == ".csv" and "\t" in cells[0]:
+                raise ValueError(TABS)
             if position == 0 and _is_header(cells):
                 _check_header(cells)
                 columns = columns[: len(cells)]
@@ -163,6 +170,8 @@ def _broken_cell(path: Path, first: int, row: str, problem: str) -> GrocError:
     begin = whole.end() if whole else 0
     if re.match(f"{QUOTED};", row):
         problem = SEMICOLONS
+    elif "\r" in row:
+        problem = "a carriage return stands alone in it: save the file with the line ends of Unix or Windows"
     elif row.startswith('"', begin):
         problem = (
             "a quotation mark opens a cell here, and none closes it before a comma or the end of a line "

@@ -48,7 +48,7 @@ def draw(name: str, results: Results, path: Path) -> Path:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise GrocError("Drawing needs matplotlib: pip install 'groc-lm[plot]'.") from None
+        raise GrocError("Drawing needs matplotlib: pip install matplotlib.") from None
     picture = Figure(figsize=(10, 4.2), dpi=140, layout="constrained")
     FIGURES[name](picture, results)
     for axes in picture.axes:

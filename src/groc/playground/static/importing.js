@@ -5,6 +5,7 @@ const TERM = ["word", "term"];
 const SEMICOLONS =
   "a semicolon stands where columns should be separated by commas (.csv) or tabs (.tsv); a term that holds one goes " +
   "into a .jsonl file";
+const TABS = "a tab stands where columns should be separated by commas: name a file with tabs .tsv";
 
 /** The text of a file; letters of another encoding would be lost. */
 export function decode(name, bytes) {
@@ -31,6 +32,8 @@ function table(name, rows) {
   const filled = trimmed.filter(([, cells]) => cells.some(Boolean));
   const semicolon = filled.find(([, cells]) => /[^;];+[^;]/.test(cells[0]));
   if (semicolon) broken(name, semicolon[0], SEMICOLONS);
+  const tab = name.endsWith(".csv") && filled.find(([, cells]) => cells[0].includes("\t"));
+  if (tab) broken(name, tab[0], TABS);
   if (!isHeader(filled[0]?.[1] ?? [""])) return numbered(name, filled, fromCells(FIELDS));
   const [[number, header], ...others] = filled;
   const [word, ...columns] = header.map((cell) => cell.toLowerCase());
@@ -80,7 +83,7 @@ function fromJson(line, fail) {
   }
   const stranger = Object.keys(record).find((key) => !FIELDS.includes(key));
   if (stranger !== undefined) fail(`${stranger} is not a key of a glossary: the keys are ${FIELDS.join(", ")}`);
-  return record;
+  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null)); // null is nothing told
 }
 
 const fromCells = (columns) => (cells, fail) => {

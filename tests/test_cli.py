@@ -449,6 +449,13 @@ class TestProcess:
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"groc {groc.__version__}\n"
 
+    def test_what_does_not_train_does_not_wait_for_torch_s_compiler(self) -> None:
+        """It takes as long to import as the rest of torch."""
+        script = "import sys\nfrom groc.commands import evaluate, next_words, score, serve\n"
+        script += "assert 'torch' in sys.modules\nassert 'torch._dynamo' not in sys.modules"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
     def test_no_command_is_a_usage_error(self, run: Run) -> None:
         status, _, err = run()
         assert status == 2

@@ -29,8 +29,10 @@ browser: # Debian's Chromium for the browser tests, where it may be installed
 	     && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null; } \
 	|| echo "The browser tests are skipped: there is no chromium, and only root on Debian can install it here."
 
+# Each test computes in one thread, so two processes take half the time. Each has one half of the files, and helps the
+# other when it is done: what the tests of a file share is mostly made once.
 test: wordnet browser ## run the tests
-	$(BIN)/python -m pytest -rs
+	$(BIN)/python -m pytest -rs -n 2 --dist worksteal
 
 check: $(READY) ## lint and type-check
 	$(BIN)/ruff check .

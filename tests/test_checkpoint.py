@@ -7,15 +7,13 @@ import itertools
 import json
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import CLOSED_KINDS, KINDS, NEW_WORDS, TERMS, shake, snapshot, tiny_config, tiny_model
+from conftest import CLOSED_KINDS, KINDS, NEW_WORDS, TERMS, no_room_beyond, shake, snapshot, tiny_config, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -368,46 +366,22 @@ class TestNoCodeRuns:
         assert not found
 
 
-FULL_DISK = """
-import resource, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from conftest import NEW_WORDS, tiny_config, tiny_model, TERMS
-from groc import checkpoint
-from groc.corpus import Corpus
-from groc.errors import GrocError
-from groc.lexicon import Entry, Glossary, Sense
-vocabulary = Corpus({corpus!r}).vocabulary()
-if {other_words}:
-    vocabulary = vocabulary.union(NEW_WORDS)
-model = tiny_model("groc", "ngrams", vocabulary, Glossary(TERMS))
-for parameter in model.parameters():
-    parameter.data += 1
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-try:
-    checkpoint.save(Path({folder!r}), model, tiny_config(changes={{"training.seed": 7}}), {{"epochs": 4}})
-except GrocError as error:
-    print(error)
-    sys.exit(1)
-"""
-
-
 class TestFullDisk:
     """A limit on the size of files makes a real write fail in the middle, as a full disk does."""
 
     @pytest.mark.parametrize("other_words", [False, True])
     @pytest.mark.parametrize("limit", [100, 4000])
     def test_the_old_checkpoint_stays_as_it_was(
-        self, saved: Path, corpus_folder: Path, limit: int, other_words: bool
+        self, saved: Path, vocabulary: Vocabulary, limit: int, other_words: bool
     ) -> None:
         before = snapshot(saved)
         assert (saved / checkpoint.WEIGHTS).stat().st_size > limit
-        names = {"tests": str(Path(__file__).parent), "corpus": str(corpus_folder), "folder": str(saved)}
-        script = FULL_DISK.format(limit=limit, other_words=other_words, **names)
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert done.returncode == 1, done.stderr
-        assert "No room on the disk" in done.stdout
-        assert "Traceback" not in done.stderr
+        words = vocabulary.union(NEW_WORDS) if other_words else vocabulary
+        model = tiny_model("groc", "ngrams", words, Glossary(TERMS))
+        shake(model, seed=2)
+        changed = tiny_config(changes={"training.seed": 7})
+        with no_room_beyond(limit), pytest.raises(GrocError, match="No room on the disk"):
+            checkpoint.save(saved, model, changed, {"epochs": 4})
         assert snapshot(saved) == before
         checkpoint.load(saved)
 

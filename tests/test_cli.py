@@ -6,7 +6,6 @@ import json
 import lzma
 import os
 import re
-import resource
 import shlex
 import shutil
 import signal
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import KINDS, as_pairs, snapshot, tiny_settings
+from conftest import KINDS, as_pairs, no_room_beyond, snapshot, tiny_settings
 from safetensors.torch import load_file
 
 import groc
@@ -458,6 +457,13 @@ class TestProcess:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"groc {groc.__version__}\n"
+
+    def test_what_does_not_train_does_not_wait_for_torch_s_compiler(self) -> None:
+        """It takes as long to import as the rest of torch."""
+        script = "import sys\nfrom groc.commands import evaluate, next_words, score, serve\n"
+        script += "assert 'torch' in sys.modules\nassert 'torch._dynamo' not in sys.modules"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
     def test_no_command_is_a_usage_error(self, run: Run) -> None:
         status, _, err = run()
@@ -916,6 +922,20 @@ def start_and_signal(arguments: list[str], folder: Path, number: int) -> tuple[i
     return process.returncode, err
 
 
+@pytest.fixture(scope="module")
+def stopped_once(tiny_train: Callable[..., list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    status, _ = start_and_signal(tiny_train(folder, **SAVING), folder, signal.SIGTERM)
+    assert status == -signal.SIGTERM
+    return folder
+
+
+@pytest.fixture
+def stopped(stopped_once: Path, tmp_path: Path) -> Path:
+    """A run that was stopped after its first epoch and can be gone on with."""
+    return shutil.copytree(stopped_once, tmp_path / "run")
+
+
 @pytest.fixture
 def heeds_ctrl_c() -> Iterator[None]:
     """As in a terminal: what is started in the background ignores it, and so would whatever it starts."""
@@ -1011,41 +1031,31 @@ def writing_end(pipe: Path, process: subprocess.Popen[str]) -> int:
 
 class TestFullDisk:
     def test_training_stops_with_one_sentence_and_can_go_on_later(
-        self, run: Run, tiny_train: Callable[..., list[str]], uninterrupted: Path, tmp_path: Path
+        self, run: Run, tiny_train: Callable[..., list[str]], uninterrupted: Path, stopped: Path
     ) -> None:
-        folder = tmp_path / "run"
-        start_and_signal(tiny_train(folder, **SAVING), folder, signal.SIGTERM)
-        before = snapshot(folder)
-        for limit in (50, (folder / checkpoint.WEIGHTS).stat().st_size + 1):  # no room for the weights, for the state
-            done = subprocess.run(
-                [sys.executable, "-m", "groc", *tiny_train(folder, "--resume", **SAVING)],
-                capture_output=True,
-                text=True,
-                preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-            )
-            assert done.returncode == 1
-            assert "Traceback" not in done.stderr
+        before = snapshot(stopped)
+        for limit in (50, (stopped / checkpoint.WEIGHTS).stat().st_size + 1):  # no room for the weights, for the state
+            with no_room_beyond(limit):
+                status, _, err = run(*tiny_train(stopped, "--resume", **SAVING))
+            assert status == 1
+            assert "Traceback" not in err
             assert re.fullmatch(
                 rf"groc: No room on the disk to write \S+: free some space and go on with the same command and "
-                rf"--resume; the last good state is in {folder}\.",
-                done.stderr.splitlines()[-1],
+                rf"--resume; the last good state is in {stopped}\.",
+                err.splitlines()[-1],
             )
-            assert snapshot(folder) == before
-        assert run(*tiny_train(folder, "--resume", **QUICK))[0] == 0
-        assert_same_run(folder, uninterrupted)
+            assert snapshot(stopped) == before
+        assert run(*tiny_train(stopped, "--resume", **QUICK))[0] == 0
+        assert_same_run(stopped, uninterrupted)
 
     def test_where_there_is_no_state_yet_it_is_not_said_to_resume(
         self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
     ) -> None:
         folder = tmp_path / "run"
-        done = subprocess.run(
-            [sys.executable, "-m", "groc", *tiny_train(folder)],
-            capture_output=True,
-            text=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)),
-        )
-        assert done.returncode == 1
-        assert done.stderr.splitlines()[-1].endswith(
+        with no_room_beyond(10_000):
+            status, _, err = run(*tiny_train(folder))
+        assert status == 1
+        assert err.splitlines()[-1].endswith(
             f"start again when you have deleted {folder}, which holds no state to go on from yet."
         )
         shutil.rmtree(folder)
@@ -1053,13 +1063,11 @@ class TestFullDisk:
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     def test_no_room_for_the_learning_curve(
-        self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path
+        self, run: Run, tiny_train: Callable[..., list[str]], stopped: Path
     ) -> None:
         """The one file that grows: where it cannot, that is one sentence too."""
-        folder = tmp_path / "run"
-        start_and_signal(tiny_train(folder, **SAVING), folder, signal.SIGTERM)
-        (folder / checkpoint.METRICS).unlink()
-        os.symlink("/dev/full", folder / checkpoint.METRICS)
-        status, _, err = run(*tiny_train(folder, "--resume", **QUICK))
+        (stopped / checkpoint.METRICS).unlink()
+        os.symlink("/dev/full", stopped / checkpoint.METRICS)
+        status, _, err = run(*tiny_train(stopped, "--resume", **QUICK))
         assert status == 1
         assert err.splitlines()[-1].startswith("groc: ")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
-import subprocess
+import os
+import shutil
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from conftest import as_pairs, tiny_settings
@@ -14,7 +19,7 @@ from groc.checkpoint import METRICS
 from groc.results import RESULT
 from groc.running import START
 
-TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
+TOOLS = Path(__file__).parents[1] / "tools"
 
 
 def jobs_file(tmp_path: Path, corpus: Path, glossary: Path, epochs: int) -> Path:
@@ -28,18 +33,54 @@ def jobs_file(tmp_path: Path, corpus: Path, glossary: Path, epochs: int) -> Path
     return path
 
 
-def side_by_side(jobs: Path, out: Path, *options: str) -> str:
-    command = [sys.executable, str(TOOL), str(jobs), "--out", str(out), *options]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+def side_by_side(jobs: Path, out: Path, *options: str) -> tuple[int, str]:
+    """The exit status and the table. The tool is called in this process; what it starts are real ones."""
+    table = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        mock.patch.dict(os.environ),  # into which it writes what its processes need to share a GPU
+        redirect_stdout(table),
+    ):
+        patch.syspath_prepend(TOOLS)
+        tool = importlib.import_module("side_by_side")
+        patch.setattr(sys, "argv", ["side_by_side.py", str(jobs), "--out", str(out), *options])
+        with pytest.raises(SystemExit) as ended:
+            tool.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, table.getvalue()
+
+
+@pytest.fixture(scope="module")
+def done_once(tmp_path_factory: pytest.TempPathFactory, corpus_folder: Path, glossary_file: Path) -> Path:
+    """Two runs of one epoch, one after the other, and the table that was printed."""
+    folder = tmp_path_factory.mktemp("side_by_side")
+    jobs = jobs_file(folder, corpus_folder, glossary_file, 1)
+    status, table = side_by_side(jobs, folder / "runs", "--at-once", "1")
+    assert status == 0
+    (folder / "table").write_text(table)
+    return folder
+
+
+@pytest.fixture
+def done(done_once: Path, tmp_path: Path) -> Path:
+    """A copy of them."""
+    return shutil.copytree(done_once, tmp_path / "done")
+
+
+def epochs_of(table: str) -> list[str]:
+    return [line.split("|")[2].strip() for line in table.splitlines()[2:]]
 
 
 def test_every_run_is_trained_and_evaluated_and_goes_on_where_it_was(
-    tmp_path: Path, corpus_folder: Path, glossary_file: Path
+    done: Path, corpus_folder: Path, glossary_file: Path
 ) -> None:
+    table = (done / "table").read_text()
     for epochs in (1, 2):
-        table = side_by_side(jobs_file(tmp_path, corpus_folder, glossary_file, epochs), tmp_path / "runs")
+        if epochs == 2:
+            status, table = side_by_side(jobs_file(done, corpus_folder, glossary_file, epochs), done / "runs")
+            assert status == 0
         for kind in ("groc", "tied"):
-            record = json.loads((tmp_path / "runs" / kind / RESULT).read_text())
+            record = json.loads((done / "runs" / kind / RESULT).read_text())
             (evaluation,) = record["evaluations"].values()
             assert f"{evaluation['perplexity']:.2f}" in table
             assert record["figures"]["epochs"] == epochs
@@ -47,18 +88,19 @@ def test_every_run_is_trained_and_evaluated_and_goes_on_where_it_was(
 
 def test_what_has_no_time_is_stopped(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
     jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 10_000)
-    assert "groc" in side_by_side(jobs, tmp_path / "runs", "--seconds", "1")
+    status, table = side_by_side(jobs, tmp_path / "runs", "--seconds", "1")
+    assert status == 0
+    assert table.count("stopped") == 2
 
 
-def test_a_run_without_a_state_yet_begins_anew(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
-    jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 1)
-    side_by_side(jobs, tmp_path / "runs")
-    for name in ("groc", "tied"):
-        for path in (tmp_path / "runs" / name).iterdir():
-            if path.name not in START:
-                path.unlink()
-    table = side_by_side(jobs, tmp_path / "runs")
+def test_a_run_without_a_state_yet_begins_anew(done: Path) -> None:
+    for path in (done / "runs" / "groc").iterdir():
+        if path.name not in START:
+            path.unlink()
+    status, table = side_by_side(done / "jobs.json", done / "runs")
+    assert status == 0
     assert table.count("done") == 2
+    assert epochs_of(table) == ["1", "1"]
 
 
 @pytest.mark.parametrize(
@@ -72,26 +114,22 @@ def test_a_run_without_a_state_yet_begins_anew(tmp_path: Path, corpus_folder: Pa
         ('{"a": ["groc", "info", "tiny"]}', ["--at-once", "0"]),
     ],
 )
-def test_bad_jobs_are_refused_before_any_is_run(tmp_path: Path, content: str, options: list[str]) -> None:
+def test_bad_jobs_are_refused_before_any_is_run(
+    tmp_path: Path, content: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     jobs = tmp_path / "jobs.json"
     jobs.write_text(content)
-    command = [sys.executable, str(TOOL), str(jobs), "--out", str(tmp_path / "runs"), *options]
-    run = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert run.returncode == 2
-    assert "Traceback" not in run.stderr
+    assert side_by_side(jobs, tmp_path / "runs", *options)[0] == 2
+    assert "usage: side_by_side.py" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
-def test_figures_of_another_run_are_not_those_of_a_job_that_failed(
-    tmp_path: Path, corpus_folder: Path, glossary_file: Path
-) -> None:
-    jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 1)
-    side_by_side(jobs, tmp_path / "runs")
+def test_figures_of_another_run_are_not_those_of_a_job_that_failed(done: Path) -> None:
+    jobs = done / "jobs.json"
     jobs.write_text(jobs.read_text().replace('"training.epochs=1"', '"training.epochs=1", "training.rate=0.3"'))
-    command = [sys.executable, str(TOOL), str(jobs), "--out", str(tmp_path / "runs")]
-    run = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert run.returncode == 1
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.stdout.splitlines()[2:]]
+    status, table = side_by_side(jobs, done / "runs")
+    assert status == 1
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
     assert [(row[0], row[5], row[-1]) for row in rows] == [(k, "", "failed: see its log") for k in ("groc", "tied")]
 
 
@@ -99,19 +137,16 @@ def test_a_job_may_be_any_command(tmp_path: Path, corpus_folder: Path, glossary_
     lexicon = ["lexicon", "coverage", str(corpus_folder), "--lexicon", str(glossary_file)]
     jobs = tmp_path / "jobs.json"
     jobs.write_text(json.dumps({"covered": ["groc", *lexicon]}))
-    side_by_side(jobs, tmp_path / "runs")
+    assert side_by_side(jobs, tmp_path / "runs")[0] == 0
     assert "definition" in (tmp_path / "runs" / "covered.log").read_text()
 
 
-def test_runs_that_wait_are_done_too_and_those_that_are_done_are_left_alone(
-    tmp_path: Path, corpus_folder: Path, glossary_file: Path
-) -> None:
-    jobs = jobs_file(tmp_path, corpus_folder, glossary_file, 1)
-    first = side_by_side(jobs, tmp_path / "runs", "--at-once", "1")
-    written = [(tmp_path / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")]
-    assert side_by_side(jobs, tmp_path / "runs", "--at-once", "1") == first
-    assert [(tmp_path / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")] == written
+def test_runs_that_wait_are_done_too_and_those_that_are_done_are_left_alone(done: Path) -> None:
+    written = [(done / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")]
+    assert side_by_side(done / "jobs.json", done / "runs", "--at-once", "1") == (0, (done / "table").read_text())
+    assert [(done / "runs" / kind / RESULT).stat().st_mtime_ns for kind in ("groc", "tied")] == written
     for kind, damaged in (("groc", '{"epo'), ("tied", "{\n")):  # as a kill leaves it, and as nothing of ours does
-        (tmp_path / "runs" / kind / METRICS).write_text(damaged)
-    table = side_by_side(jobs, tmp_path / "runs")
-    assert [line.split("|")[2].strip() for line in table.splitlines()[2:]] == ["0", "0"]
+        (done / "runs" / kind / METRICS).write_text(damaged)
+    status, table = side_by_side(done / "jobs.json", done / "runs")
+    assert status == 0
+    assert epochs_of(table) == ["0", "0"]

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -197,11 +197,6 @@ class Group:
         each = -(-words // self.size)
         return torch.arange(self.rank * each, (self.rank + 1) * each).clamp(max=words - 1)
 
-    def gather_rows(self, rows: Tensor, total: int) -> Tensor:
-        """The rows of all processes, one behind the other, cut to `total`. Gradients find their way back."""
-        gathered: Tensor = _gathered(rows, self)
-        return gathered[:total]
-
     def wait(self) -> None:
         if self.size > 1:
             dist.barrier()
@@ -216,21 +211,3 @@ class Group:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-
-
-class _GatherRows(torch.autograd.Function):
-    """Every process uses the rows of all, so the gradient of its own rows is the sum over all processes."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, group: Group) -> Tensor:
-        ctx.group, ctx.rows = group, len(rows)
-        return torch.cat(group.gather(rows))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        total = ctx.group.total(gradients[0].contiguous())
-        return total[ctx.group.rank * ctx.rows : (ctx.group.rank + 1) * ctx.rows], None
-
-
-_gathered = torch.compiler.disable(_GatherRows.apply)  # type: ignore[no-untyped-call]
-"""Messages between processes are no part of what is compiled."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,30 @@ from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 from groc.nn.input import PreparedForms
 from groc.nn.surface import Surface
+
+
+class _GatherRows(torch.autograd.Function):
+    """Every process uses the rows of all, so the gradient of its own rows is the sum over all processes."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, group: Group) -> Tensor:
+        ctx.group, ctx.rows = group, len(rows)
+        return torch.cat(group.gather(rows))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        total = ctx.group.total(gradients[0].contiguous())
+        return total[ctx.group.rank * ctx.rows : (ctx.group.rank + 1) * ctx.rows], None
+
+
+_gathered = torch.compiler.disable(_GatherRows.apply)  # type: ignore[no-untyped-call]
+"""Messages between processes are no part of what is compiled."""
+
+
+def gather_rows(rows: Tensor, group: Group, total: int) -> Tensor:
+    """The rows of all processes, one behind the other, cut to `total`. Gradients find their way back."""
+    gathered: Tensor = _gathered(rows, group)
+    return gathered[:total]
 
 
 class SharedEncoder:
@@ -33,7 +58,7 @@ class SharedEncoder:
             torch.manual_seed(seed_apart(step, self.seed))
             part = embed()
         rows = torch.cat([part.input, part.output, part.bias[:, None]], -1)
-        rows = self.group.gather_rows(rows, self.words)
+        rows = gather_rows(rows, self.group, self.words)
         dim = part.input.shape[1]
         return Embeddings(rows[:, :dim], rows[:, dim:-1], rows[:, -1])
 
@@ -73,7 +98,7 @@ class PartOfForms(PreparedForms):
         return relations & self.counted, definition & self.counted
 
     def encoded(self, surface: Surface) -> Tensor:
-        return self.group.gather_rows(super().encoded(surface).float(), self.all_strings)
+        return gather_rows(super().encoded(surface).float(), self.group, self.all_strings)
 
     def own(self, strings: Tensor) -> Tensor:
         return strings[self.which]

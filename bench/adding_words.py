@@ -1,8 +1,9 @@
-"""Time how long it takes until new words with definitions can be predicted, in a model with many words.
+"""Time how long it takes until new words with definitions can be predicted, or others are gone, in a model with many
+words.
 
     python bench/adding_words.py [--words 100000] [--device cpu] [--out FILE] [--json]
 
-From `add_words` to vectors that a prefix can be scored with: forms are looked up, and what is new is composed. Models
+From the call to vectors that a prefix can be scored with: forms are looked up, and what is new is composed. Models
 are of the `penn` recipe, with start values, since their time does not depend on these. On a busy machine set
 OMP_WAIT_POLICY=PASSIVE, as the command line does: else threads that wait keep a core from those that work.
 """
@@ -10,8 +11,11 @@ OMP_WAIT_POLICY=PASSIVE, as the command line does: else threads that wait keep a
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +60,8 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> None:
     policy = choose(Compute(device=options.device))
-    record: dict[str, Any] = {**circumstances(policy), "words": options.words, "many": MANY, "models": {}}
+    waits = {"omp_wait_policy": os.environ.get("OMP_WAIT_POLICY")}
+    record: dict[str, Any] = {**circumstances(policy), **waits, "words": options.words, "many": MANY, "models": {}}
     forms = made_forms(options.words, options.words, np.random.default_rng(1))
     words = (END, *(forms.string(i) for i in range(1, options.words)))
     for name, variant in VARIANTS.items():
@@ -64,24 +69,28 @@ def run(options: argparse.Namespace) -> None:
         glossary = Glossary({words[1]: ("a thing", ())})
         model = build(config, Vocabulary(words, [1] * len(words)), glossary, calibrate=False).to(policy.device).eval()
         model.embeddings  # noqa: B018 (what a loaded model has composed already)
-        record["models"][name] = {"one_ms": one(model, words), "many_ms": many(model, words)}
+        record["models"][name] = times(model, words)
     if options.out:
         write_text(options.out, to_json(record, indent=1) + "\n")
     if options.json:
         print(to_json(record))
         return
-    rows = [[name, f"{row['one_ms']:.1f}", f"{row['many_ms']:.0f}"] for name, row in record["models"].items()]
-    print(table([f"{options.words:,} words, {policy.describe()}", "one word, ms", f"{MANY:,} words, ms"], rows))
+    rows = [[name, *(f"{value:.1f}" for value in row.values())] for name, row in record["models"].items()]
+    head = ["one word, ms", f"{MANY:,} words, ms", "one redefined, ms", "one removed, ms"]
+    print(table([f"{options.words:,} words, {policy.describe()}", *head], rows))
 
 
-def one(model: LanguageModel, words: tuple[str, ...]) -> float:
-    """The median of some additions, each on top of the last."""
-    return statistics.median(milliseconds(model, terms(words, f"neologism{i}", 1)) for i in range(TIMES))
-
-
-def many(model: LanguageModel, words: tuple[str, ...]) -> float:
-    """The same for many words at a time: other ones each time, since a word that is there would only be redefined."""
-    return statistics.median(milliseconds(model, terms(words, f"{i}coinage", MANY)) for i in range(TIMES_MANY))
+def times(model: LanguageModel, words: tuple[str, ...]) -> dict[str, float]:
+    """Medians, each change on top of the last. New words are others each time: one that is there would be redefined."""
+    one = [terms(words, f"neologism{i}", 1) for i in range(TIMES)]
+    many = [terms(words, f"{i}coinage", MANY) for i in range(TIMES_MANY)]
+    changes: dict[str, list[Callable[[], None]]] = {
+        "one_ms": [partial(model.add_words, glossary) for glossary in one],
+        "many_ms": [partial(model.add_words, glossary) for glossary in many],
+        "redefined_ms": [partial(model.add_words, glossary) for glossary in one[:TIMES_MANY]],
+        "removed_ms": [partial(model.remove_words, list(glossary)) for glossary in one[:TIMES_MANY]],
+    }
+    return {name: statistics.median(milliseconds(model, change) for change in some) for name, some in changes.items()}
 
 
 def terms(words: tuple[str, ...], name: str, count: int) -> Glossary:
@@ -91,10 +100,10 @@ def terms(words: tuple[str, ...], name: str, count: int) -> Glossary:
 
 
 @torch.no_grad()
-def milliseconds(model: LanguageModel, glossary: Glossary) -> float:
+def milliseconds(model: LanguageModel, change: Callable[[], None]) -> float:
     """Milliseconds until the vectors are there."""
     start = time.perf_counter()
-    model.add_words(glossary)
+    change()
     model.embeddings  # noqa: B018
     if model.device.type == "cuda":
         torch.cuda.synchronize()

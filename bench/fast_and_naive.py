@@ -1,6 +1,6 @@
 """Train GroC twice from the same start, fast and naively, and show how far the losses come apart.
 
-    python bench/fast_and_naive.py RECIPE --corpus DIR [--variant NAME] [--steps 200] [--out FILE] [key=value ...]
+    python bench/fast_and_naive.py RECIPE --corpus DIR [--variant NAME] [--steps 200] [--out FILE] [--json] [key=value]
 
 Fast is what `groc train` does on this machine: compiled, recorded and in bfloat16 where there is a GPU. Naive is the
 encoder as one would first write it (`groc.naive`), in float32, every kernel launched by itself. Without dropout, so
@@ -42,7 +42,8 @@ def main() -> None:
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--variant")
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="a file for the record")
+    parser.add_argument("--json", action="store_true", help="print the record for a program")
     options = parser.parse_intermixed_args()
     if options.steps < GROUP or options.steps % GROUP:
         parser.error(f"--steps is a multiple of {GROUP}")
@@ -57,7 +58,7 @@ def compare(options: argparse.Namespace) -> None:
         check_file(options.out)
     given = load_recipe(options.recipe, options.variant, options.settings)
     still = [key for key, value in given.flat().items() if key.endswith("dropout") and value]
-    config = given.replace({**dict.fromkeys(still, 0.0), "training.average": 0.0, "training.warmup": 0})
+    config = given.replace({**dict.fromkeys(still, 0.0), "training.average": 0.0})
     plain = {"compute.bf16": "no", "compute.compile": "no", "compute.graphs": "no"}
     naive = losses(config.replace(plain), options, naive=True)
     fast = losses(config, options, naive=False)
@@ -73,6 +74,9 @@ def compare(options: argparse.Namespace) -> None:
     }
     if options.out:
         write_text(options.out, to_json(record, indent=1) + "\n")
+    if options.json:
+        print(to_json(record))
+        return
     pairs = enumerate(zip(naive.tolist(), fast.tolist(), strict=True))
     rows = [[f"{GROUP * i + 1} to {GROUP * (i + 1)}", f"{a:.4f}", f"{b:.4f}", f"{b - a:+.4f}"] for i, (a, b) in pairs]
     print(table(["steps", "naive", "fast", "apart"], rows))

@@ -51,7 +51,7 @@ RARE, MIDDLE, FREQUENT = ("1-9", "10-99"), ("100-999",), ("1,000-9,999", "10,000
 SPREADS = 2
 """Of a model over its seeds, the larger of two: what differs by no more is not told apart."""
 LOSSES_APART = 0.08
-"""Nats. What GroC gains on rare words less what it gains on frequent ones has a spread of .04 over its first three seeds."""
+"""Nats. What GroC gains on rare words less what it gains on frequent ones has a spread of .04 over three seeds."""
 MARKS = dict(zip(("", ", dynamic evaluation"), (test for _, _, test in ELSEWHERE), strict=False))
 """What AWD-LSTM has on penn's test text with 24 million parameters after fine-tuning, and with dynamic evaluation."""
 SHARING = ("bilinear", "deep-residual", "adaptive")

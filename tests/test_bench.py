@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import as_pairs, tiny_model, tiny_settings
 
 from groc import benchmark
 from groc.benchmark import (
@@ -28,8 +29,10 @@ from groc.cli import main
 from groc.compute import choose
 from groc.config import Compute
 from groc.lexicon import Glossary
+from groc.model import LanguageModel
 from groc.nn.characters import CODES, Characters
 from groc.nn.letters import Letters
+from groc.vocabulary import END, Vocabulary
 
 
 @pytest.fixture
@@ -278,18 +281,24 @@ def test_a_benchmark_refuses_nonsense_in_a_line(
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_many_words_are_added_several_times_and_other_ones_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_change_of_a_list_is_what_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New words are new each time, and what is redefined was there."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "bench")
     adding_words = importlib.import_module("adding_words")
-    times, added = iter([100.0, 2.0, 3.0, 1.0, 4.0]), []
+    words = tuple(f"w{i}" for i in range(adding_words.DEFINING))
+    model = tiny_model("groc", "ngrams", Vocabulary([END, *words]), Glossary({}))
+    grown = []
 
-    def milliseconds(_: object, glossary: Glossary) -> float:
-        added.extend(glossary)
-        return next(times)
+    def milliseconds(model: LanguageModel, change: Callable[[], None]) -> float:
+        before, taught = len(model.vocabulary), len(model.taught)
+        change()
+        grown.append((len(model.vocabulary) - before, len(model.taught) - taught))
+        return float(len(grown))
 
     monkeypatch.setattr(adding_words, "milliseconds", milliseconds)
-    assert adding_words.many(None, tuple(map(str, range(adding_words.DEFINING)))) == 3.0
-    assert len(set(added)) == len(added) == 5 * adding_words.MANY
+    found = adding_words.times(model, words)
+    assert grown == [(1, 1)] * 50 + [(1000, 1000)] * 5 + [(0, 0)] * 5 + [(-1, -1)] * 5
+    assert found == {"one_ms": 25.5, "many_ms": 53.0, "redefined_ms": 58.0, "removed_ms": 63.0}
 
 
 @pytest.mark.parametrize(
@@ -306,3 +315,21 @@ def test_a_benchmark_prints_a_record(
     record = json.loads(capsys.readouterr().out)
     assert record["device"] == "CPU, float32"
     assert record["torch"]
+
+
+@pytest.mark.parametrize("surface", ["ngrams", "cnn"])
+def test_fast_and_naive_training_are_compared(
+    surface: str,
+    corpus_folder: Path,
+    glossary_file: Path,
+    benchmark_script: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = as_pairs({**tiny_settings("groc", surface), "forms.lexicon": str(glossary_file), "training.seed": 3})
+    benchmark_script("fast_and_naive", "tiny", "--corpus", str(corpus_folder), "--steps", "40", "--json", *settings)
+    record = json.loads(capsys.readouterr().out)
+    assert len(record["naive"]) == len(record["fast"]) == 2
+    assert record["fast"][1] < record["fast"][0], "it learns"
+    assert record["fast"] == pytest.approx(record["naive"], abs=1e-5)
+    assert 0 <= record["apart"] < 1e-5
+    assert not any(value for key, value in record["settings"].items() if key.endswith("dropout"))

@@ -28,7 +28,7 @@ from groc.naive import embed_naively
 from groc.progress import Progress
 from groc.recipe import load_recipe
 from groc.report import table, to_json
-from groc.results import circumstances
+from groc.results import circumstances, settings
 from groc.training import Trainer
 
 GROUP = 20
@@ -58,7 +58,7 @@ def compare(options: argparse.Namespace) -> None:
         check_file(options.out)
     given = load_recipe(options.recipe, options.variant, options.settings)
     still = [key for key, value in given.flat().items() if key.endswith("dropout") and value]
-    config = given.replace({**dict.fromkeys(still, 0.0), "training.average": 0.0})
+    config = given.replace({**dict.fromkeys(still, 0.0), "training.average": 0.0, "corpus": options.corpus})
     plain = {"compute.bf16": "no", "compute.compile": "no", "compute.graphs": "no"}
     naive = losses(config.replace(plain), options, naive=True)
     fast = losses(config, options, naive=False)
@@ -67,7 +67,7 @@ def compare(options: argparse.Namespace) -> None:
         **circumstances(choose(config.compute)),
         "recipe": config.name,
         "steps": options.steps,
-        "settings": config.flat(),
+        "settings": settings(config),
         "naive": naive.tolist(),
         "fast": fast.tolist(),
         "apart": apart,
@@ -85,7 +85,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def losses(config: Config, options: argparse.Namespace, naive: bool) -> Tensor:
     """Mean losses of groups of steps."""
-    corpus, policy = Corpus(options.corpus), choose(config.compute)
+    corpus, policy = Corpus(config.corpus), choose(config.compute)
     torch.manual_seed(config.training.seed)
     model = build(config, corpus.vocabulary()).to(policy.device)
     ids = corpus.text("train").ids(model.vocabulary)

@@ -74,7 +74,7 @@ def methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
 def members(node: ast.ClassDef) -> Iterator[str]:
     """The public methods and properties of a class, in their order."""
     for inner in methods(node):
-        if not inner.name.startswith("_") and "overload" not in marks(inner):
+        if not inner.name.startswith("_") and not {"overload", "setter"} & {*marks(inner)}:
             if "property" in marks(inner) or "cached_property" in marks(inner):
                 head = f"{inner.name}: {ast.unparse(inner.returns)}" if inner.returns else inner.name
             else:

@@ -332,4 +332,6 @@ def test_fast_and_naive_training_are_compared(
     assert record["fast"][1] < record["fast"][0], "it learns"
     assert record["fast"] == pytest.approx(record["naive"], abs=1e-5)
     assert 0 <= record["apart"] < 1e-5
-    assert not any(value for key, value in record["settings"].items() if key.endswith("dropout"))
+    assert record["settings"]["corpus"] == corpus_folder.name
+    dropouts = {key: part[key] for part in record["settings"].values() if isinstance(part, dict) for key in part}
+    assert not any(value for key, value in dropouts.items() if key.endswith("dropout"))

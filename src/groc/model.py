@@ -73,7 +73,7 @@ class LanguageModel(KeepsVectors):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words that the model chooses among. To give it others is to call `set_vocabulary`."""
+        """The words that the model chooses among. To assign others is to call `set_vocabulary`."""
         return self._vocabulary
 
     @vocabulary.setter

@@ -36,17 +36,16 @@ def write_result(
         "seed": config.training.seed,
         "figures": figures,
         "curve": curve,
-        "config": config.replace(
-            # Where the files lay on one machine is nobody's business; their names are.
-            {
-                "corpus": Path(config.corpus).name,
-                "forms.lexicon": Path(config.forms.lexicon).name,
-                "forms.glossary": Path(config.forms.glossary).name,
-            }
-        ).to_dict(),
+        "config": settings(config),
         **_earlier_evaluations(path, figures),
     }
     write_text(path, to_json(record, indent=1) + "\n")
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """Where files lay on one machine is nobody's business; their names are."""
+    places = {"corpus": config.corpus, "forms.lexicon": config.forms.lexicon, "forms.glossary": config.forms.glossary}
+    return config.replace({key: Path(place).name for key, place in places.items()}).to_dict()
 
 
 def _today() -> str:

@@ -19,6 +19,8 @@ PAD, BEGIN, END, FIRST_BYTE = 0, 1, 2, 3
 CODES = FIRST_BYTE + 256
 BANDS = (0.25, 0.5, 0.75, 0.9, 0.98, 1.0)
 """Where the bands of strings of like length end, as shares of all strings."""
+FEW = 16
+"""So many strings are one band, as those of a word that is added: launches cost more than padding does."""
 
 
 class Characters(nn.Module):
@@ -139,5 +141,7 @@ class _Reordered(torch.autograd.Function):
 
 def _ends_of_bands(lengths: Tensor) -> list[int]:
     """Where bands of strings in rising order of length end."""
+    if len(lengths) <= FEW:
+        return [len(lengths)] if len(lengths) else []
     ends = [math.ceil(share * len(lengths)) for share in BANDS]
     return sorted({*ends, len(lengths)} - {0})

@@ -149,7 +149,8 @@ def settings_run(results: Results) -> str:
     head = ["model", *(name for dataset in DATASETS for name in (dataset, f"{dataset}, same course"))]
     return (
         "How many settings each model was trained with, seeds not counted. `same course`: how many of them had the "
-        f"course of training of the model's row in the tables.\n\n{laid_out(head, lines)}\n"
+        "course of training of the model's row in the tables. Short probes, runs with settings that are no more and "
+        f"those without a test figure are not counted; most of them are GroC's.\n\n{laid_out(head, lines)}\n"
     )
 
 

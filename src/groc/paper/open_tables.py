@@ -239,7 +239,7 @@ OPEN_TABLES = (
         "local cache; on its valid text of 2008 it finds 0.966 and theta 0.5.",
     ),
     Table(
-        "cross-domain", "Models of news on other texts, with an open vocabulary (perplexity)", "Tables 5, 6 and 12",
+        "cross-domain", "Models of news on other texts, with an open vocabulary (perplexity)", "Table 5",
         ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain, layout=_by_domain,
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
@@ -254,7 +254,7 @@ OPEN_TABLES = (
         ),
     ),
     Table(
-        "domains", "The texts of the cross-domain comparison", "Tables 5 and 12", ("domain",),
+        "domains", "The texts of the cross-domain comparison", "Table 6", ("domain",),
         ("tokens", "words", "oov", "new words", "known"), find=_domains, shown=(),
         note="`oov`: percent of the tokens that the training text of news does not have; `new words`: percent of the "
         "words; `known`: percent of those tokens of which the lexicon says something.",
@@ -274,7 +274,7 @@ OPEN_TABLES = (
         "words that were read are expected again, at the price of those that come for the first time.",
     ),
     Table(
-        "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 6", ("domain", "model"),
+        "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 12", ("domain", "model"),
         ("rate", "dev", "updates", "to_tied", "source_before", "source_after"), find=_fine_tuning,
         note="`rate`: as a share of that of training; the largest that was tried was best for both models. `updates`: "
         "to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news. The figure has four "

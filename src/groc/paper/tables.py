@@ -325,7 +325,10 @@ _ALL = (
         "largest norm of the gradient; `schedule`: how the rate falls, with a cosine to that share of it; `average`: "
         "the decay of the running average of weights, 0 where there is none; `batch`: streams x words of each in a "
         "step, `about` where that varies; `streams`: whether they begin at another place in every epoch. These four "
-        "and `epochs` are the course of training. `trials` are those of recorded searches.",
+        "and `epochs` are the course of training. `trials` are those of recorded searches. What the paper searched "
+        "(Table 7; `groc search --paper-ranges` goes through it): output dropout from 0 to .9 for all; the width of "
+        "convolutional's correction, 32, 64 or 128; adaptive's cutoffs, six of them; depth (up to 4) and activation of "
+        "the networks of deep residual and GroC.",
         remark=_said_of_budgets,
     ),
 )  # fmt: skip

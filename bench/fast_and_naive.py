@@ -95,13 +95,13 @@ def losses(config: Config, options: argparse.Namespace, naive: bool) -> Tensor:
         if naive:
             trainer.embed = partial(embed_naively, model, model.forms)
         model.train()
-        words = GROUP * config.training.unroll
         for step in range(0, options.steps, GROUP):
-            before = trainer.losses.mean()
+            before, words = trainer.losses.mean(), trainer.position.words
             for _ in range(GROUP):
                 rewind(trainer)
                 trainer.step()
-            found.append((trainer.losses.mean() - before).item() / words)
+            read = (trainer.position.words - words) / config.training.batch
+            found.append((trainer.losses.mean() - before).item() / read)
             progress(step + GROUP)
     progress.close()
     return torch.tensor(found)

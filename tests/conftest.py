@@ -6,6 +6,7 @@ import hashlib
 import os
 import random
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,12 +173,14 @@ def no_room_beyond(size: int) -> Iterator[None]:
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    writes_no_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep what is cut off
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
+        sys.dont_write_bytecode = writes_no_bytecode
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -109,12 +109,44 @@ def test_a_run_goes_on_with_another_number_of_processes(
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+def test_a_late_process_does_not_take_what_the_first_began_for_another_run(corpus_folder: Path, tmp_path: Path) -> None:
+    script, run = tmp_path / "late.py", tmp_path / "run"
+    script.write_text(LATE)
+    arguments = ["train", "tiny", *as_pairs(tiny_settings("tied")), "--corpus", str(corpus_folder), "--out", str(run)]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
+    done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert len(curve(run)) == 2
+
+
+LATE = """
+import os, sys, time
+from groc.commands import train
+
+check_folder = train.check_folder
+
+def late(*arguments):
+    time.sleep(2 * int(os.environ["RANK"]))
+    check_folder(*arguments)
+
+train.check_folder = late
+from groc.cli import main
+sys.exit(main())
+"""
+
+
 def start_together(*commands: Sequence[str], **options: Any) -> list[subprocess.Popen[str]]:
     """Processes that train together as those of torchrun do, but nobody stops the others when one ends."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    common = {**os.environ, "WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    common = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "1",  # where files may not be long, Python would keep what was cut off
+        "WORLD_SIZE": str(len(commands)),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
     return [
         subprocess.Popen(
             [sys.executable, "-m", "groc", *command],

@@ -23,7 +23,7 @@ from groc.lexicon import Glossary
 from groc.model import LanguageModel
 from groc.nn.embeddings import Embeddings
 from groc.report import BINS, describe, summarise
-from groc.scoring import Correction, Scores, Segment, score
+from groc.scoring import Correction, Scores, Segment, in_bits, score
 from groc.vocabulary import END, Vocabulary
 
 VOCABULARY = Vocabulary([*TRAIN_WORDS, END], [*range(1, len(TRAIN_WORDS) + 1), 9])
@@ -95,6 +95,16 @@ class TestStrictScores:
             prefixes, _ = model.read(embeddings, torch.tensor([[end]]), model.prefix.start(1))
             expected = model.log_probs(embeddings, prefixes.dropped[0])[0, dog]
         assert score(model, np.array([dog], np.int32)).log_prob[0] == pytest.approx(float(expected), abs=1e-6)
+
+
+@pytest.mark.parametrize(("log_prob", "bits"), [(0.0, "0.0"), (-0.0, "0.0"), (math.log(0.25), "2.0"), (1e-9, "0.0")])
+def test_bits_of_a_word(log_prob: float, bits: str) -> None:
+    assert str(in_bits(log_prob)) == bits
+
+
+def test_a_broken_model_is_certain_of_nothing() -> None:
+    assert math.isnan(in_bits(math.nan))
+    assert in_bits(-math.inf) == math.inf
 
 
 class LargestTensor(TorchDispatchMode):

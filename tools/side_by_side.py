@@ -10,7 +10,7 @@ service, which is started if the machine has it, lets the steps of several proce
 models on one H200 take 2.6 times less time than one after the other; with the LSTM in bfloat16 two at once do as much
 as five (EXPERIMENTS.md). With `--at-once` the others wait in the order of the file until one has ended. When the time
 is up all runs are stopped with their state saved; the same command goes on with them, and leaves alone those that were
-done.
+done. As with `groc train --resume`, a number of epochs that a job no longer has stays what it was in its run.
 """
 
 from __future__ import annotations

@@ -198,16 +198,22 @@ class Group:
         return torch.arange(self.rank * each, (self.rank + 1) * each).clamp(max=words - 1)
 
     def wait(self) -> None:
-        if self.size > 1:
-            dist.barrier()
+        """Until all processes are here. A message on the CPU: PyTorch's own barrier may take GPUs, which are chosen
+        later."""
+        self.total(torch.zeros(()))
 
     def close(self) -> None:
         """Say goodbye to the other processes and end this one; alone, do nothing."""
         if self.size == 1:
             return
-        dist.barrier()
-        dist.destroy_process_group()
-        # Threads of the group may outlive it, and the interpreter's shutdown then aborts now and then.
+        self.wait()
+        end_in_group(0)
+
+
+def end_in_group(status: int) -> None:
+    """End a process that has trained with others, here and now: threads of the group may outlive it, and then the
+    interpreter's shutdown aborts now and then. Alone, do nothing."""
+    if dist.is_available() and dist.is_initialized():
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(status)

@@ -18,6 +18,7 @@ from groc.model import LanguageModel, evaluating
 from groc.nn.embeddings import WordVectors
 from groc.nn.input import GroundedInput, PreparedForms
 from groc.rules import Selected, rules_named
+from groc.scoring import in_bits
 from groc.suggest import nearest_known
 from groc.vocabulary import SEPARATOR
 
@@ -86,7 +87,7 @@ def explain(model: LanguageModel, word: str, *, context: str | None = None, limi
         nearest=nearest_known(model, [word], limit)[0],
         parts=_parts(model, word, forms, place) if composed_here else [],
         probability=None if log_prob is None else math.exp(log_prob),
-        surprisal=None if log_prob is None else max(0.0, -log_prob / math.log(2)),
+        surprisal=None if log_prob is None else in_bits(log_prob),
         rank=rank,
         context=context,
     )

@@ -191,6 +191,11 @@ def score(
         return Scores(model.vocabulary, ids, log_prob.cpu().numpy())
 
 
+def in_bits(log_prob: float) -> float:
+    """A surprisal; 0 for a certain word, where minus zero would be printed, and NaN if a broken model gives that."""
+    return max(-log_prob / math.log(2), 0.0) + 0.0
+
+
 def checked_ids(model: LanguageModel, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
     """A text as the array that scoring takes, if all its words are in the vocabulary."""
     given = np.asarray(ids)

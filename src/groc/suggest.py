@@ -14,6 +14,7 @@ from groc.compute import full_float32
 from groc.context import as_read, read_context
 from groc.errors import GrocError
 from groc.model import LanguageModel
+from groc.scoring import in_bits
 from groc.vocabulary import END, UNKNOWN
 
 
@@ -67,7 +68,7 @@ def next_words(
     rows = zip(chosen, best.values.tolist(), nearest_known(model, chosen, reasons), strict=True)
     seen = model.trained.seen
     return [
-        Suggestion(word, math.exp(value), max(0.0, -value / math.log(2)), word in seen, tuple(near for near, _ in row))
+        Suggestion(word, math.exp(value), in_bits(value), word in seen, tuple(near for near, _ in row))
         for word, value, row in rows
     ]
 

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.model import LanguageModel, evaluating
-from groc.scoring import UNROLL
+from groc.scoring import UNROLL, in_bits
 from groc.text import Token, token_lines
 from groc.vocabulary import END, UNKNOWN, Vocabulary
 
@@ -120,7 +120,7 @@ class Document:
                 seen, in_lexicon = self.facts[code]
                 yield WordScore(
                     word=self.words[code],
-                    surprisal=max(0.0, -log_prob / LOG_2),  # certain words have 0 bits, not -0
+                    surprisal=in_bits(log_prob),
                     probability=math.exp(log_prob),
                     rank=int(rank),
                     entropy=entropy / LOG_2,

@@ -98,6 +98,7 @@ def adapt(
     if isinstance(loaded.model.input, AdaptiveInput):  # new words join its last band
         config = config.replace({"output.cutoffs": loaded.model.input.cutoffs})
     check_folder(config, folder, resume)
+    group.wait()  # as in `groc train`
     corpus = Corpus(config.corpus)
     torch.manual_seed(config.training.seed)
     learn_words(loaded.model, corpus.text("train"))

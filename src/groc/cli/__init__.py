@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         signal.signal(STOPPED[status], signal.SIG_DFL)
         signal.raise_signal(STOPPED[status])
+    if arguments is None and "groc.compute" in sys.modules:
+        sys.modules["groc.compute"].end_in_group(status)
     return status
 
 
@@ -61,6 +63,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"groc: {error}", file=sys.stderr)
         return 1
     except PermissionError as error:  # whether there is such a file at all may be what nobody is told
+        if error.filename is None:
+            raise
         print(f"groc: {error.filename} is out of reach ({error.strerror}): check the permissions.", file=sys.stderr)
         return 1
     except (MemoryError, RuntimeError) as error:  # PyTorch has one of its own for GPUs and none for CPUs

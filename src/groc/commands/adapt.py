@@ -11,6 +11,7 @@ from groc.adaptation import adapting
 from groc.compute import Group
 from groc.corpus import Corpus
 from groc.errors import GrocError
+from groc.recipe import given_settings
 from groc.report import table, to_json
 from groc.running import evaluation_command, saying_how_to_go_on, with_own_settings
 from groc.text_statistics import texts_of
@@ -27,7 +28,7 @@ def adapt(
     as_json: bool,
 ) -> None:
     recorded = checkpoint.load_config(Path(run))
-    changes = dict(assignment.split("=", 1) for assignment in assignments)
+    changes = given_settings(assignments)
     if "training.epochs" in changes:
         raise GrocError("How often the new text is read is --epochs here: leave out training.epochs.")
     config = adapting.adapted_settings(recorded, corpus, adapting.EPOCHS if epochs is None else epochs, changes)

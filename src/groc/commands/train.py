@@ -30,7 +30,8 @@ def train(
     config = load_recipe(recipe, variant, assignments)
     folder = Path(out) if out else Path("runs") / config.name.replace("/", "-")
     given = given_settings(assignments) | ({"corpus": corpus} if corpus else {})
-    config = config.replace(given)
+    if corpus:
+        config = config.replace({"corpus": corpus})
     group = Group()
     if resume:
         config = with_own_settings(config, folder, given, group)
@@ -55,6 +56,7 @@ def train(
 def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = False) -> dict[str, Any]:
     """Train as the settings say and leave a checkpoint with a record of the run. Returns its figures."""
     check_folder(config, folder, resume)
+    group.wait()  # else a late process takes what the first one has begun for another run
     vocabulary = Corpus(config.corpus).vocabulary()
     policy = choose(config.compute, group)
     torch.manual_seed(config.training.seed)

@@ -27,7 +27,7 @@ from groc.building import build
 from groc.compute import choose
 from groc.config import Compute
 from groc.errors import GrocError
-from groc.files import write_text
+from groc.files import check_file, write_text
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
 from groc.recipe import load_recipe
@@ -59,6 +59,8 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.out:
+        check_file(options.out)
     policy = choose(Compute(device=options.device))
     waits = {"omp_wait_policy": os.environ.get("OMP_WAIT_POLICY")}
     record: dict[str, Any] = {**circumstances(policy), **waits, "words": options.words, "many": MANY, "models": {}}

@@ -57,6 +57,8 @@ def compare(options: argparse.Namespace) -> None:
     if options.out:
         check_file(options.out)
     given = load_recipe(options.recipe, options.variant, options.settings)
+    if given.output.kind != "groc" or given.training.sample:
+        raise GrocError("The naive encoder is GroC's, for all words in each step: take such a variant, and no sample.")
     still = [key for key, value in given.flat().items() if key.endswith("dropout") and value]
     config = given.replace({**dict.fromkeys(still, 0.0), "training.average": 0.0, "corpus": options.corpus})
     plain = {"compute.bf16": "no", "compute.compile": "no", "compute.graphs": "no"}

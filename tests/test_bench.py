@@ -317,6 +317,18 @@ def test_a_benchmark_prints_a_record(
     assert record["torch"]
 
 
+@pytest.mark.parametrize("settings", [["--variant", "tied"], ["training.sample=8"]])
+def test_only_all_words_of_groc_have_a_naive_twin(
+    settings: list[str],
+    corpus_folder: Path,
+    benchmark_script: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        benchmark_script("fast_and_naive", "tiny", "--corpus", str(corpus_folder), *settings)
+    assert "The naive encoder is GroC's" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("surface", ["ngrams", "cnn"])
 def test_fast_and_naive_training_are_compared(
     surface: str,

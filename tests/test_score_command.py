@@ -292,6 +292,21 @@ class TestBadInput:
         monkeypatch.setattr(Path, "is_dir", closed)  # root may go everywhere
         self.fails(run, r"home/text.txt is out of reach \(Permission denied\): check", "home/text.txt")
 
+    @pytest.mark.parametrize(("name", "how"), [("config.json", "read_text"), ("model.safetensors", "open")])
+    def test_a_run_that_is_closed_to_the_user_is_not_called_damaged(
+        self, run: Run, folder: Path, file: Path, name: str, how: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file.write_text("a dog", encoding="utf-8")
+        usual = getattr(Path, how)
+
+        def closed(path: Path, *arguments: Any, **options: Any) -> Any:
+            if path.name == name:
+                raise PermissionError(13, "Permission denied", str(path))
+            return usual(path, *arguments, **options)
+
+        monkeypatch.setattr(Path, how, closed)
+        self.fails(run, rf"{name} is out of reach \(Permission denied\): check", folder, file)
+
     def test_the_standard_input_can_be_read_once(self, run: Run, folder: Path) -> None:
         self.fails(run, "standard input .* once", folder, "-", "-")
 

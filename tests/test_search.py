@@ -144,6 +144,13 @@ def test_what_makes_no_difference_is_known(kind: str, changes: dict[str, Any], s
     assert idle(tiny_config(kind, changes=changes), space) == found
 
 
+def test_without_optuna_no_trial_is_begun(untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(GrocError, match="pip install optuna"):
+        made(untested, tmp_path / "search", {"training.rate": Range(1e-3, 1e-1, False)}, 2, method="tpe")
+    assert not (tmp_path / "search").exists()
+
+
 def test_optuna_proposes_the_same_after_the_same_trials() -> None:
     pytest.importorskip("optuna")
     outcomes: list[Outcome] = []

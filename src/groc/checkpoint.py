@@ -256,6 +256,8 @@ def _read_document(folder: Path) -> tuple[Config, dict[str, Any]]:
         if document["kind"] != "groc":
             raise ValueError
         version = int(document["format"])
+    except PermissionError:
+        raise  # the command line says so
     except (OSError, ValueError, KeyError, TypeError):
         raise GrocError(
             f"{folder} is not a GroC checkpoint (no readable {CONFIG}): give the folder that 'groc train' wrote."
@@ -294,6 +296,8 @@ def _tensor_writer(tensors: dict[str, Tensor], metadata: dict[str, str]) -> Writ
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    if path.is_file():
+        path.open("rb").close()  # where that is not allowed, this says so, and the library would not
     try:
         with safe_open(path, "pt") as handle:
             metadata = handle.metadata() or {}

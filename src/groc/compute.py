@@ -72,7 +72,9 @@ def choose(compute: Compute, group: Group | None = None) -> Policy:
         device = torch.device(name)
         torch.zeros(1, device=device).tolist()  # "meta" takes tensors and has no numbers
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise GrocError(f"The device {name!r} is not there: use cpu, or auto for what the machine has.") from None
+        raise GrocError(
+            f"The device {name!r} is not there: give compute.device=cpu (or --device cpu), or auto for what is."
+        ) from None
     on_gpu = device.type == "cuda"
     if on_gpu:
         if device.index is not None:

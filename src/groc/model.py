@@ -119,7 +119,10 @@ class LanguageModel(KeepsVectors):
     def set_vocabulary(self, vocabulary: Vocabulary, *, grow: bool = False) -> None:
         """Use this vocabulary from now on. `grow` gives a closed model random rows for its new words."""
         if not isinstance(vocabulary, Vocabulary):
-            raise GrocError("A model takes a Vocabulary: write model.vocabulary.union(words) to add words to its own.")
+            raise GrocError(
+                "A model takes a Vocabulary: write model.vocabulary.union(words) to add words to its own, or "
+                "groc.Vocabulary(['<eos>', *words]) for these alone."
+            )
         if grow and not self.is_open:
             grown = self.trained.union(vocabulary)
             # In tables of its own: other models may share these, whose words stay as many as they are.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -144,13 +145,16 @@ class Outcome:
     curve: Mapping[int, float]
 
 
+def check_optuna() -> None:
+    """Whether ranges can be searched here."""
+    if importlib.util.find_spec("optuna") is None:
+        raise GrocError("Ranges are searched by Optuna, which is not here: pip install optuna. Lists need none.")
+
+
 def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int) -> Changes:
     """What the tree-structured Parzen estimator would try next. The same trials and seed give the same answer, so it
     does not matter whether a search was stopped in between."""
-    try:
-        import optuna
-    except ImportError:
-        raise GrocError("--method tpe needs Optuna: pip install optuna.") from None
+    import optuna
     from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
 

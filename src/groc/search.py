@@ -27,7 +27,7 @@ from groc.errors import GrocError
 from groc.files import alone, write_text
 from groc.metrics import read_metrics
 from groc.nn.sampling import check_sample
-from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_searched, distinct, ends_of
+from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_optuna, check_searched, distinct, ends_of
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
 from groc.running import may_resume
@@ -101,6 +101,8 @@ class Search:
             for config in configs:
                 check_sample(config.training.sample, words)
         check_searched(self.config, self.space)
+        if self.method == "tpe":
+            check_optuna()
         if self.method == "grid" and (size := len(self.combinations)) > self.budget:
             raise GrocError(
                 f"The grid has {size} combinations and the budget is {self.budget} trials: "

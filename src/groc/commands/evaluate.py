@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,7 @@ def evaluate(
         # By the words of the text, whatever they were read as.
         "oov_share": float(_outside(text, model.trained.seen)[codes].mean()),
         "read_as_unk": int(as_unk.sum()),
+        "new_by_capitals": float(_new_by_capitals(text, model.trained.seen)[codes].mean()),
         "invisible": int(np.array([not is_visible(word) for word in text.types])[codes].sum()),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
         **circumstances_of(model, online, sizes is not None),
@@ -152,11 +153,10 @@ def evaluate(
             f"\n{summary['invisible']:,} tokens are nothing but invisible characters, such as zero width spaces: each "
             "counts as a word, since the text is read as it stands. 'groc data prepare' leaves them out of raw text."
         )
-    capitals = _new_by_capitals(text, model.trained.seen)[codes].mean()
-    if capitals >= MANY_CAPITALS:
+    if summary["new_by_capitals"] >= MANY_CAPITALS:
         print(
-            f"\n{capitals:.1%} of the tokens are words of training but for their capital letters, and so count as new: "
-            "if the model is one of lower-cased text, lower-case this one ('groc data prepare --lower' does)."
+            f"\n{summary['new_by_capitals']:.1%} of the tokens are words of training but for their capital letters, "
+            "and so count as new: the model's text was lower-cased, so lower-case this one."
         )
     if summary["uniform_mixed_in"]:
         print(
@@ -189,9 +189,10 @@ def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
     return np.array([word not in words for word in text.types])
 
 
-def _new_by_capitals(text: Text, seen: Container[str]) -> npt.NDArray[np.bool_]:
-    """Which words of a text training had in lower case alone."""
-    return np.array([word not in seen and word.lower() in seen for word in text.types])
+def _new_by_capitals(text: Text, seen: Collection[str]) -> npt.NDArray[np.bool_]:
+    """Which words of a text training had in lower case alone; none if it had words with capitals."""
+    cased = sum(word != word.lower() for word in seen) >= MANY_CAPITALS * len(seen)
+    return np.array([not cased and word not in seen and word.lower() in seen for word in text.types])
 
 
 def tell_of_replaced(run: str, figures: str, how: str) -> None:

@@ -180,6 +180,15 @@ def best(runs: Iterable[Run]) -> list[Run]:
     return [run for _, run in sorted(by_settings[chosen].items())]
 
 
+def _files(folder: Path, suffix: str) -> Iterator[Path]:
+    """The files below a folder; a folder that may not be read is an error, where `rglob` passes over it."""
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _files(entry, suffix)
+        elif entry.suffix == suffix:
+            yield entry
+
+
 class Results:
     """All records of a folder: runs, measured corpora, searches, benches. What else lies there is passed over."""
 
@@ -188,7 +197,7 @@ class Results:
         found: defaultdict[str, dict[Path, dict[str, Any]]] = defaultdict(dict)
         self.damaged: list[str] = []
         """Of each record that lacks what tables read of it, its path and what that is. It counts nowhere."""
-        for path in sorted(folder.rglob("*.json")):
+        for path in sorted(_files(folder, ".json")):
             try:
                 record = _read(path)
             except (OSError, ValueError):

@@ -227,6 +227,19 @@ class TestWords:
         (rows, plain) = score_texts(model, ["The DOG", "the dog"])
         assert_same(rows, plain)
 
+    def test_curly_apostrophes_are_read_as_straight_ones_unless_training_had_some(self) -> None:
+        text = "the dog\u2019s \u2019dog\u2019 didn\u2019t run"
+        model = tiny_model("groc", "ngrams", VOCABULARY, Glossary(TERMS))
+        straight = "the dog's \u2019dog\u2019 didn't run"  # quotation marks stay
+        assert_same(model.score(text), model.score(straight))
+        assert model.next(text) == model.next(straight)
+        assert "'s" in [row.word for row in model.score(text)]
+        assert [row.word for row in model.score(text, tokenised=True)] == text.split()
+        curly = tiny_model(
+            "groc", "ngrams", Vocabulary([*VOCABULARY, "\u2019"], [1] * (len(VOCABULARY) + 1)), Glossary(TERMS)
+        )
+        assert "'s" not in [row.word for row in curly.score(text)]
+
     def test_a_term_that_was_taught_is_one_word(self) -> None:
         model = model_of("groc").copy()
         model.add_words(Glossary({"red dog": ("an animal that barks", ["dog"])}))

@@ -12,7 +12,7 @@ from groc.compute import full_float32
 from groc.model import LanguageModel, evaluating
 from groc.nn.prefix import State
 from groc.scoring import UNROLL
-from groc.text import token_lines
+from groc.text import straightened, token_lines
 from groc.vocabulary import END
 
 
@@ -65,6 +65,8 @@ def read_context(model: LanguageModel, text: str, *, tokenised: bool = False, wo
 def words_of(model: LanguageModel, text: str, tokenised: bool) -> list[str]:
     """The words of a text with `<eos>` between its lines, and behind the last if it ends with a line break."""
     taught = model.taught
+    if not tokenised:
+        text = straightened(text, model.trained.seen)
     words: list[str] = []
     behind = 0
     for line in token_lines(text, tokenised=tokenised, lower=model.compiler.lower, terms=taught.spellings):

@@ -17,7 +17,7 @@ from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.model import LanguageModel, evaluating
 from groc.scoring import UNROLL, in_bits
-from groc.text import Token, token_lines
+from groc.text import Token, straightened, token_lines
 from groc.vocabulary import END, UNKNOWN, Vocabulary
 
 SIDE_BY_SIDE = 64
@@ -82,6 +82,8 @@ class Document:
     def __init__(self, model: LanguageModel, text: str, *, tokenised: bool = False, unknown: bool = False) -> None:
         index, codes, starts, ends = {END: 0}, array("i"), array("q"), array("q")
         lower, taught = model.compiler.lower, model.taught
+        if not tokenised:
+            text = straightened(text, model.trained.seen)
         for line in token_lines(text, tokenised=tokenised, lower=lower, terms=taught.spellings):
             for token in (*line, Token(END, line[-1].end, line[-1].end)):
                 codes.append(index.setdefault(token.word, len(index)))

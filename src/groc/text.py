@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -25,6 +25,10 @@ ACCENTS = "\u0300-\u036f"
 """Combining marks: some systems write é as an e and an accent behind it."""
 JOINED_SCRIPTS = ("\u0600", "\u18af")
 """The first and last character of those scripts: Arabic to Mongolian, with all that are written in India."""
+
+CURLY = "\u2019"
+"""The apostrophe of word processors."""
+CURLY_WITHIN = re.compile(rf"(?<=\w){CURLY}(?=\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,14 @@ def token_lines(
         if tokens:
             yield _joined(tokens, joins, tokenised) if joins else tokens
         start += len(line) + 1
+
+
+def straightened(text: str, seen: Iterable[str]) -> str:
+    """A raw text with straight apostrophes within words, for a model that has seen no curly one: those would make three
+    words of "don't", one of them new. As many characters as before."""
+    if CURLY not in text or any(CURLY in word for word in seen):
+        return text
+    return CURLY_WITHIN.sub("'", text)
 
 
 def is_visible(word: str) -> bool:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from groc.compute import full_float32
-from groc.model import LanguageModel, evaluating
+from groc.model import LanguageModel
+from groc.nn.dropout import evaluating
 from groc.nn.prefix import State
 from groc.scoring import UNROLL
 from groc.text import straightened, token_lines

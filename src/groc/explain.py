@@ -14,7 +14,8 @@ from groc.compute import full_float32
 from groc.context import Context, as_read, read_context, with_words
 from groc.errors import GrocError
 from groc.lexicon import Empty
-from groc.model import LanguageModel, evaluating
+from groc.model import LanguageModel
+from groc.nn.dropout import evaluating
 from groc.nn.embeddings import WordVectors
 from groc.nn.input import GroundedInput, PreparedForms
 from groc.rules import Selected, rules_named

@@ -20,8 +20,9 @@ from groc.keeping import KeepsVectors
 from groc.kept import KeptVectors, Noted
 from groc.lexicon import Chain, Glossary, Lexicon
 from groc.nn import softmax
+from groc.nn.dropout import evaluating
 from groc.nn.embeddings import Embeddings, WordVectors
-from groc.nn.input import AdaptiveInput, GroundedInput, PreparedForms, WordTable, has_words
+from groc.nn.input import GroundedInput, PreparedForms, WordTable, grow_tables, has_words
 from groc.nn.output import Grounded
 from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
@@ -127,7 +128,7 @@ class LanguageModel(KeepsVectors):
             grown = self.trained.union(vocabulary)
             # In tables of its own: other models may share these, whose words stay as many as they are.
             self.input, self.output, self._surface = deepcopy((self.input, self.output, self._surface))
-            _grow(self, len(grown) - len(self.trained))
+            grow_tables(self, len(grown) - len(self.trained))
             self.trained = grown
         self._change(vocabulary)
 
@@ -402,30 +403,8 @@ class LanguageModel(KeepsVectors):
         return sum(module.weight.numel() for module in self.modules() if isinstance(module, WordTable))
 
 
-def _grow(module: nn.Module, words: int) -> None:
-    """Grow every table below the module; a part that has its own way of growing is asked itself."""
-    for child in module.children():
-        if isinstance(child, WordTable | AdaptiveInput):
-            child.grow(words)
-        else:
-            _grow(child, words)
-
-
 def _segments(forms: WordForms | None, name: str) -> Segments | None:
     if forms is None:
         return None
     lists = getattr(forms, name)
     return Segments.of(lists.index, lists.offsets, lists.scale, len(forms))
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout for a while."""
-    were_training = [module for module in model.modules() if module.training]
-    if were_training:
-        model.eval()
-    try:
-        yield
-    finally:
-        for module in were_training:
-            module.training = True

@@ -16,8 +16,9 @@ from torch import Tensor
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.graphs import launcher
-from groc.model import LanguageModel, evaluating
+from groc.model import LanguageModel
 from groc.nn import softmax
+from groc.nn.dropout import evaluating
 from groc.nn.embeddings import WordVectors
 from groc.nn.prefix import State, overwrite
 from groc.vocabulary import Vocabulary

@@ -15,7 +15,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from groc.compute import full_float32
 from groc.errors import GrocError
-from groc.model import LanguageModel, evaluating
+from groc.model import LanguageModel
+from groc.nn.dropout import evaluating
 from groc.scoring import UNROLL, in_bits
 from groc.text import Token, straightened, token_lines
 from groc.vocabulary import END, UNKNOWN, Vocabulary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -75,12 +75,18 @@ def token_lines(
         start += len(line) + 1
 
 
-def straightened(text: str, seen: Iterable[str]) -> str:
+def straightened(text: str, seen: frozenset[str]) -> str:
     """A raw text with straight apostrophes within words, for a model that has seen no curly one: those would make three
     words of "don't", one of them new. As many characters as before."""
-    if CURLY not in text or any(CURLY in word for word in seen):
+    if CURLY not in text or _has_curly(seen):
         return text
     return CURLY_WITHIN.sub("'", text)
+
+
+@lru_cache(maxsize=2)
+def _has_curly(words: frozenset[str]) -> bool:
+    """Kept, since every sentence of a text may ask."""
+    return any(CURLY in word for word in words)
 
 
 def is_visible(word: str) -> bool:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from groc.compute import full_float32
 from groc.errors import GrocError
 from groc.graphs import launcher
-from groc.model import LanguageModel, evaluating
+from groc.model import LanguageModel
+from groc.nn.dropout import evaluating
 from groc.nn.prefix import State, detach, overwrite
 from groc.report import perplexity
 from groc.scoring import Bands, Correction, Scores, Segment, checked_ids, scored_segment, spread, word_bands

@@ -13,7 +13,8 @@ from groc.adaptation.online import Online, spreading
 from groc.compute import full_float32
 from groc.corpus import Text
 from groc.errors import GrocError
-from groc.model import LanguageModel, evaluating
+from groc.model import LanguageModel
+from groc.nn.dropout import evaluating
 from groc.scoring import UNROLL, Scores, checked_ids, scored_segment, spread, word_bands
 from groc.vocabulary import Vocabulary
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from groc.cli.options import add_json
 from groc.errors import GrocError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _data(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument("--language", help="whose abbreviations Moses's rules know (default: en)")
     prepare.add_argument("--seed", type=int, help="another number, another shuffle of the lines (default: 1)")
     prepare.add_argument("--in-order", action="store_true", help="do not shuffle: the text runs on from line to line")
-    _json(prepare)
+    add_json(prepare)
     prepare.set_defaults(run=run_prepare)
 
 
@@ -86,7 +87,7 @@ def _adapt(parser: argparse.ArgumentParser) -> None:
         help="whose valid text shows what was forgotten (default: the run's, if it is there)",
     )
     parser.add_argument("--resume", action="store_true", help="go on with an adaptation that was stopped")
-    _json(parser)
+    add_json(parser)
     parser.set_defaults(run=run, takes_settings=True)
 
 
@@ -151,8 +152,4 @@ def _heldout(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--lines", type=int, default=20, help="of a word that are scored, at most (default: 20)")
     for action in (prepare, score, whole):
         action.add_argument("--seed", type=int, default=1, help="of whatever is chosen at random")
-        _json(action)
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the result for a program")
+        add_json(action)

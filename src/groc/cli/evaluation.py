@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from groc.cli.options import Once, add_glossary
+from groc.cli.options import Once, add_glossary, add_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda")
     parser.add_argument("--record", action="store_true", help="add the figures to the run's result.json")
-    parser.add_argument("--json", action="store_true", help="print the result for a program")
+    add_json(parser)
     parser.set_defaults(run=run)
     _caches(parser.add_argument_group("what the text itself teaches, with no training"))
     _dynamic(parser.add_argument_group("dynamic evaluation"))

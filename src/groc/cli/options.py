@@ -27,3 +27,7 @@ class Once(argparse.Action):
         if getattr(namespace, self.dest) is not None:
             parser.error(f"{option} was given twice: {self.instead}")
         setattr(namespace, self.dest, values)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result for a program")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from groc.cli.options import add_json
+
 CORPUS = "a folder with train and valid text; nothing else is read"
 
 
@@ -39,7 +41,7 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
             metavar="NAME",
             help=f"for --run: only this {'dataset or domain' if key == 'dataset' else key} (repeatable)",
         )
-    _json(parser)
+    add_json(parser)
     parser.set_defaults(run=run, takes_settings=True)
 
 
@@ -74,9 +76,5 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-pruning", action="store_true", help="let hopeless trials go on to their end")
     parser.add_argument("--seed", type=int, default=1, help="of the search (the models': training.seed)")
-    _json(parser)
+    add_json(parser)
     parser.set_defaults(run=run, takes_settings=True)
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the result for a program")

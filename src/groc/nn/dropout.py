@@ -1,6 +1,9 @@
-"""Dropout with a mask that places share: positions of a sequence, words of a table, occurrences of a word."""
+"""Dropout with a mask that places share: positions of a sequence, words of a table, occurrences of a word. And none."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -51,3 +54,16 @@ def checked_rate(rate: float) -> float:
     if not 0 <= rate < 1:
         raise GrocError(f"A dropout rate lies between 0 and 1 (1 excluded), not at {rate}.")
     return rate
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout for a while."""
+    were_training = [module for module in model.modules() if module.training]
+    if were_training:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module in were_training:
+            module.training = True

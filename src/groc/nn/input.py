@@ -227,6 +227,15 @@ class FormsDropout(nn.Module):
         return [part.masked_fill(gone, 0.0) for part, gone in zip(parts, dropped, strict=True)]
 
 
+def grow_tables(module: nn.Module, words: int) -> None:
+    """Grow every table below the module; a part that has its own way of growing is asked itself."""
+    for child in module.children():
+        if isinstance(child, WordTable | AdaptiveInput):
+            child.grow(words)
+        else:
+            grow_tables(child, words)
+
+
 class UsualEntries(nn.Module):
     """What relations have in common, and what definitions have, taken off them: running means over words of training.
 

@@ -32,7 +32,7 @@ browser: # Debian's Chromium for the browser tests, where it may be installed
 # Each test computes in one thread, so two processes take half the time. Each has one half of the files, and helps the
 # other when it is done: what the tests of a file share is mostly made once.
 test: wordnet browser ## run the tests
-	$(BIN)/python -m pytest -rs -n 2 --dist worksteal
+	$(BIN)/python -m pytest -rsfE -n 2 --dist worksteal
 
 check: $(READY) ## lint and type-check
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
@@ -17,12 +17,18 @@ class Visit:
     def __init__(self, browser: Browser, address: str, **options: Any) -> None:
         self.page: Page = browser.new_context(**{"viewport": WIDE, **options}).new_page()
         self.complaints: list[str] = []
+        self.refused_with = ""  # the status that a test is about, said first: the browser may tell of it at any time
         self.hosts: set[str] = set()
-        self.page.on("console", lambda message: self.complaints.extend([message.text] * (message.type == "error")))
+        self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
         self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
         self.page.goto(address)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        about_it = self.refused_with and f"responded with a status of {self.refused_with} " in message.text
+        if message.type == "error" and not about_it:
+            self.complaints.append(message.text)
 
     def field(self, label: str) -> Locator:
         return self.page.get_by_role("textbox", name=re.compile(f"^{label}( with| if|$)"))

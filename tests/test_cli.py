@@ -235,6 +235,8 @@ class TestEval:
             out = run("eval", trained["groc"], path)[1]
             assert said in out
             assert bool(said) == ("capital letters" in out)
+            out = run("eval", trained["groc"], path, "--against", trained["tied"])[1]
+            assert [f"text of {trained[kind]} was lower-cased" in out for kind in ("groc", "tied")] == [bool(said)] * 2
 
     def test_for_a_person_there_is_a_table(self, run: Run, trained: dict[str, Path], corpus_folder: Path) -> None:
         status, out, _ = run("eval", trained["tied"], corpus_folder)

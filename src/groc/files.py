@@ -78,7 +78,7 @@ def check_folder(folder: Path) -> None:
     """Whether files can be written there: better known before hours of work than after."""
     there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not (os.path.isdir(there) and os.access(there, os.W_OK)):
-        raise GrocError(f"{there} is no folder that can be written to: choose another one.")
+        raise GrocError(f"{there} is no folder that can be written to: allow it, or choose another one.")
 
 
 def check_file(path: Path) -> None:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from groc import checkpoint
 from groc.checkpoint import Checkpoint
-from groc.commands.evaluate import FEW_TOKENS, PROTOCOL, check_split, tell_of_replaced, text_of
+from groc.commands.evaluate import (
+    FEW_TOKENS,
+    PROTOCOL,
+    check_split,
+    new_by_capitals,
+    note_of_capitals,
+    tell_of_replaced,
+    text_of,
+)
 from groc.compute import choose, device_name
 from groc.config import Compute
 from groc.corpus import Text
@@ -47,7 +55,7 @@ def evaluate_against(
         **compare(*scores),
         "device": f"{device_name(where)}, float32",
         "protocol": PROTOCOL,
-        "notes": [*_notes(mine, run), *_notes(theirs, other), *_note_of_length(text)],
+        "notes": [*_notes(mine, run, text), *_notes(theirs, other, text), *_note_of_length(text)],
     }
     if record and (replaced := add_paired(Path(run) / RESULT, summary)):
         tell_of_replaced(run, replaced, "with another model of that name")
@@ -72,7 +80,7 @@ def _score(model: LanguageModel, text: Text, beside: Vocabulary, title: str) -> 
     return scores
 
 
-def _notes(loaded: Checkpoint, run: str) -> Iterator[str]:
+def _notes(loaded: Checkpoint, run: str, text: Text) -> Iterator[str]:
     """What a reader must know of how a model came by words that its training did not have."""
     model = loaded.model
     if loaded.warning and model.vocabulary is not model.trained:
@@ -82,6 +90,7 @@ def _notes(loaded: Checkpoint, run: str) -> Iterator[str]:
             f"{run} has no parameters for the words it never saw: {100 * (1 - model.uniform):g}% of the probability is "
             "spread evenly over the vocabulary."
         )
+    yield from note_of_capitals(new_by_capitals(text, text.codes, model.trained.seen), run)
 
 
 def _note_of_length(text: Text) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from groc.adaptation.tuning import NEW, at_edges
 from groc.adaptation.tuning import tune as tune_online
 from groc.compute import choose, device_name
 from groc.config import Compute
-from groc.corpus import Corpus, Text, read_text
+from groc.corpus import Corpus, Ids, Text, read_text
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.model import LanguageModel
@@ -115,7 +115,7 @@ def evaluate(
         # By the words of the text, whatever they were read as.
         "oov_share": float(_outside(text, model.trained.seen)[codes].mean()),
         "read_as_unk": int(as_unk.sum()),
-        "new_by_capitals": float(_new_by_capitals(text, model.trained.seen)[codes].mean()),
+        "new_by_capitals": new_by_capitals(text, codes, model.trained.seen),
         "invisible": int(np.array([not is_visible(word) for word in text.types])[codes].sum()),
         "lexicon_warning": loaded.warning if words is not model.trained else "",
         **circumstances_of(model, online, sizes is not None),
@@ -153,11 +153,8 @@ def evaluate(
             f"\n{summary['invisible']:,} tokens are nothing but invisible characters, such as zero width spaces: each "
             "counts as a word, since the text is read as it stands. 'groc data prepare' leaves them out of raw text."
         )
-    if summary["new_by_capitals"] >= MANY_CAPITALS:
-        print(
-            f"\n{summary['new_by_capitals']:.1%} of the tokens are words of training but for their capital letters, "
-            "and so count as new: the model's text was lower-cased, so lower-case this one."
-        )
+    for note in note_of_capitals(summary["new_by_capitals"]):
+        print(f"\n{note}")
     if summary["uniform_mixed_in"]:
         print(
             f"\nThe model has no parameters for the words it never saw: {100 * summary['uniform_mixed_in']:g}% of the "
@@ -189,10 +186,19 @@ def _outside(text: Text, words: Container[str]) -> npt.NDArray[np.bool_]:
     return np.array([word not in words for word in text.types])
 
 
-def _new_by_capitals(text: Text, seen: Collection[str]) -> npt.NDArray[np.bool_]:
-    """Which words of a text training had in lower case alone; none if it had words with capitals."""
+def new_by_capitals(text: Text, codes: Ids, seen: Collection[str]) -> float:
+    """The share of tokens whose words training had in lower case alone; none if it had words with capitals."""
     cased = sum(word != word.lower() for word in seen) >= MANY_CAPITALS * len(seen)
-    return np.array([not cased and word not in seen and word.lower() in seen for word in text.types])
+    lowered = np.array([not cased and word not in seen and word.lower() in seen for word in text.types])
+    return float(lowered[codes].mean())
+
+
+def note_of_capitals(share: float, run: str = "the model") -> Iterator[str]:
+    if share >= MANY_CAPITALS:
+        yield (
+            f"{share:.1%} of the tokens are words of training but for their capital letters, and so count as new: the "
+            f"training text of {run} was lower-cased, so lower-case this one."
+        )
 
 
 def tell_of_replaced(run: str, figures: str, how: str) -> None:

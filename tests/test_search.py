@@ -115,7 +115,7 @@ def test_the_recipes_own_values_are_added_to_the_papers(variant: str, key: str, 
 
 def test_a_grid_has_no_combinations_that_make_the_same_model() -> None:
     space: Space = {"output.depth": ["1", "0", "00"], "output.activation": ["tanh", "relu"]}
-    assert distinct(tiny_config(), space) == [
+    assert [*distinct(tiny_config(), space).values()] == [
         {"output.depth": "1", "output.activation": "tanh"},
         {"output.depth": "1", "output.activation": "relu"},
         {"output.depth": "0", "output.activation": "tanh"},
@@ -447,6 +447,24 @@ def test_optuna_begins_with_the_settings_as_they_stand(untested: Path, tmp_path:
     assert search.trials[0].changes == {"training.rate": 0.01, "output.dropout": "0.10"}
     for key, elsewhere in {"training.rate": Range(0.02, 0.1, False), "output.dropout": ["0", "0.2"]}.items():
         assert made(untested, tmp_path / key, {**space, key: elsewhere}, 1, method="tpe")._own() is None
+
+
+def test_optuna_tries_nothing_twice_and_ends_where_nothing_is_left(untested: Path, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    space: Space = {"training.batch": Range(2, 4, True), "output.dropout": ["0", "0.1"]}
+    search = made(untested, tmp_path / "out", space, 50, method="tpe", epochs=1)
+    search.run()
+    tried = [(trial.changes["training.batch"], trial.changes["output.dropout"]) for trial in search.trials]
+    assert sorted(tried) == [(batch, dropout) for batch in (2, 3, 4) for dropout in ("0", "0.1")]
+    record = json.loads((tmp_path / "out" / RECORD).read_text())
+    assert record["budget"]["trials"] == 6
+    again = made(untested, tmp_path / "out", space, 50, method="tpe", epochs=1)
+    assert again.is_over
+    assert made(untested, tmp_path / "few", space, 4, method="tpe").size == 4
+    unused: Space = {"output.depth": Range(0, 1, True), "output.activation": ["relu", "tanh", "selu"]}
+    assert made(untested, tmp_path / "unused", unused, 50, method="tpe", kind="groc").size == 1 + 3
+    endless: Space = {"training.rate": Range(1e-3, 1e-2, False)}
+    assert made(untested, tmp_path / "endless", endless, 50, method="tpe").size == 50
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

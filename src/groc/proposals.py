@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from groc.config import Config, known_keys
@@ -14,6 +15,8 @@ from groc.paper.runs import unused
 
 Changes = dict[str, Any]
 """Settings by dotted key."""
+Essence = tuple[Any, ...]
+"""Of changes, what the model makes use of."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,11 @@ class Range:
         return value if self.whole else min(max(float(f"{value:.4g}"), self.low), self.high)
 
 
-Space = dict[str, list[str] | Range]
+Space = dict[str, list[Any] | Range]
 NOT_SEARCHED = ("corpus", "name", "compute.device")
 """What is no part of a model: perplexities of other texts cannot be compared, and names and devices change nothing."""
+MOST_LISTED = 10_000
+"""Combinations of a space that are listed, to know when all have been tried."""
 DECIDING = ("output.kind", "output.depth", "output.mixtures", "surface.kind", "training.schedule")
 """The settings that decide of which others a model makes use."""
 
@@ -80,17 +85,39 @@ def grid(space: Space) -> list[Changes]:
     return [dict(zip(space, values, strict=True)) for values in product(*lists)]
 
 
-def distinct(config: Config, space: Space) -> list[Changes]:
+def distinct(config: Config, space: Space) -> dict[Essence, Changes]:
     """The grid without combinations that differ from an earlier one in nothing that the model makes use of."""
     combinations = grid(space)
     settings = config.flat()
     converted = {key: _converted(config, key, values) for key, values in space.items()}
-    found: dict[tuple[Any, ...], Changes] = {}
+    found: dict[Essence, Changes] = {}
     for changes in combinations:
-        chosen = {key: converted[key][value] for key, value in changes.items()}
-        of_no_use = _of_no_use({**settings, **chosen}, space)
-        found.setdefault(tuple(None if key in of_no_use else value for key, value in chosen.items()), changes)
-    return list(found.values())
+        found.setdefault(_essence(settings, {key: converted[key][value] for key, value in changes.items()}), changes)
+    return found
+
+
+def spelt_out(space: Space) -> Space | None:
+    """The space with lists in place of ranges of whole numbers; None where it has too many combinations to list."""
+    lists: dict[str, Sequence[Any]] = {}
+    for key, values in space.items():
+        if not isinstance(values, Range):
+            lists[key] = values
+        elif values.whole:
+            lists[key] = range(int(values.low), int(values.high) + 1)
+        else:
+            return None
+    few = prod(map(len, lists.values())) <= MOST_LISTED
+    return {key: [*values] for key, values in lists.items()} if few else None
+
+
+def essence(config: Config, changes: Changes) -> Essence:
+    """The same for two changes that make the same model."""
+    return _essence(config.flat(), {key: config.replace({key: value}).flat()[key] for key, value in changes.items()})
+
+
+def _essence(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> Essence:
+    of_no_use = _of_no_use({**settings, **chosen}, chosen)
+    return tuple(None if key in of_no_use else value for key, value in chosen.items())
 
 
 def check_searched(config: Config, space: Space) -> None:
@@ -113,12 +140,12 @@ def idle(config: Config, space: Space) -> list[str]:
     return [key for key in space if key in found]
 
 
-def ends_of(values: list[str] | Range) -> list[Any]:
+def ends_of(values: list[Any] | Range) -> list[Any]:
     """What is possible for these is so for all of them."""
     return [values.low, values.high] if isinstance(values, Range) else values
 
 
-def _converted(config: Config, key: str, values: list[str] | Range) -> dict[Any, Any]:
+def _converted(config: Config, key: str, values: list[Any] | Range) -> dict[Any, Any]:
     """Of each value as it was written the setting that it stands for."""
     return {value: config.replace({key: value}).flat()[key] for value in ends_of(values)}
 
@@ -158,7 +185,7 @@ def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int) -> Changes:
     from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
 
-    def distribution(values: list[str] | Range) -> BaseDistribution:
+    def distribution(values: list[Any] | Range) -> BaseDistribution:
         if isinstance(values, list):
             return CategoricalDistribution(values)
         if values.whole:

@@ -27,7 +27,20 @@ from groc.errors import GrocError
 from groc.files import alone, write_text
 from groc.metrics import read_metrics
 from groc.nn.sampling import check_sample
-from groc.proposals import Changes, Outcome, Range, Space, ask_optuna, check_optuna, check_searched, distinct, ends_of
+from groc.proposals import (
+    Changes,
+    Essence,
+    Outcome,
+    Range,
+    Space,
+    ask_optuna,
+    check_optuna,
+    check_searched,
+    distinct,
+    ends_of,
+    essence,
+    spelt_out,
+)
 from groc.report import to_json
 from groc.results import RESULT, circumstances, write_result
 from groc.running import may_resume
@@ -41,6 +54,8 @@ SPARED = 0.25
 """The share of its epochs in which a trial is not given up."""
 MARGIN = 1.01
 """A trial is given up where it is worse by more than 1%: what is nearer may be chance, most of all after few epochs."""
+DRAWS = 20
+"""How often Optuna is asked for settings that were not tried yet."""
 NAMES = {
     "name": "of another recipe or variant",
     "corpus": "with another training or valid text",
@@ -103,7 +118,7 @@ class Search:
         check_searched(self.config, self.space)
         if self.method == "tpe":
             check_optuna()
-        if self.method == "grid" and (size := len(self.combinations)) > self.budget:
+        if self.method == "grid" and (size := len(self.combinations or ())) > self.budget:
             raise GrocError(
                 f"The grid has {size} combinations and the budget is {self.budget} trials: "
                 f"give --trials {size}, shorter lists, or --method tpe."
@@ -135,19 +150,28 @@ class Search:
                     raise Interrupted(told)
 
     @cached_property
-    def combinations(self) -> list[Changes]:
-        return distinct(self.config, self.space)
+    def combinations(self) -> dict[Essence, Changes] | None:
+        """All that differ; None where ranges have too many."""
+        listed = self.space if self.method == "grid" else spelt_out(self.space)
+        return None if listed is None else distinct(self.config, listed)
 
     @property
-    def untried(self) -> list[Changes]:
-        """The rest of the grid."""
-        tried = [trial.changes for trial in self.trials]
-        return [changes for changes in self.combinations if changes not in tried]
+    def tried(self) -> set[Essence]:
+        return {essence(self.config, trial.changes) for trial in self.trials}
+
+    @property
+    def untried(self) -> list[Changes] | None:
+        """The rest of the combinations; None where they are not listed."""
+        if self.combinations is None:
+            return None
+        tried = self.tried
+        return [changes for what, changes in self.combinations.items() if what not in tried]
 
     @property
     def size(self) -> int:
         """How many trials there will have been at the end."""
-        return len(self.trials) + len(self.untried) if self.method == "grid" else self.budget
+        left = self.untried
+        return self.budget if left is None else min(self.budget, len(self.trials) + len(left))
 
     @property
     def is_over(self) -> bool:
@@ -162,8 +186,10 @@ class Search:
         return self.folder / f"trial-{trial.number:03}"
 
     def _propose(self) -> Changes:
+        left = self.untried
         if self.method == "grid":
-            return self.untried[0]
+            assert left
+            return left[0]
         if not self.trials and (own := self._own()):
             return own
         outcomes = [
@@ -174,7 +200,12 @@ class Search:
             )
             for trial in self.trials
         ]
-        return ask_optuna(self.space, outcomes, 1000 * self.seed + len(self.trials))
+        tried = self.tried
+        for draw in range(DRAWS):  # Optuna would try again what it likes, and a trial of it would be wasted
+            changes = ask_optuna(self.space, outcomes, 1000 * self.seed + len(self.trials) + 1_000_000 * draw)
+            if essence(self.config, changes) not in tried:
+                return changes
+        return left[0] if left else changes
 
     def _own(self) -> Changes | None:
         """The settings as they stand, where the space has them: what the other trials are to beat."""

@@ -36,7 +36,7 @@ from groc.paper.running import evaluate
 from groc.paper.runs import AS_GOOD, Run, best, identity
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise
-from groc.results import add_evaluation, text_name, write_result
+from groc.results import PRUNED, add_evaluation, text_name, write_result
 from groc.scoring import score
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -547,7 +547,7 @@ def change(record: Row, key: str, value: Any) -> None:
         *((key, ...) for key in ("name", "date", "device", "config.corpus", "figures.parameters")),
         ("device", None),
         *(("figures.parameters", value) for value in ("many", True, 10**400)),
-        *(("figures.valid_perplexity", value) for value in (None, math.nan, math.inf, -1.0, 0, "80")),
+        *(("figures.valid_perplexity", value) for value in (..., None, math.nan, math.inf, -1.0, 0, "80")),
         ("figures.steps", "many"),
         ("config.prefix", 3),
         ("config.training.seed", "x"),
@@ -682,6 +682,7 @@ NEW_SHARES = {"test": "wikitext-2", "of_tokens": 0.1, "of_words": 0.2, "with_ent
         ),
         ("main", "run", {"name": "penn/groc", "figures": {"valid_perplexity": 60.0}}),
         ("main", "run", {"name": "penn/groc", "date": "2026-11-16", "config": {"corpus": "penn"}}),
+        ("main", "run", {"date": "2026-11-16", "config": {"corpus": "penn"}, "figures": {"steps": 1}, "curve": []}),
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied"}]}}}),
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied", "step": 1.0}]}}, "device": "GPU"}),
         ("speed", "bench", {"sizes": {"penn": 1}, "device": "GPU", "date": "2026-01-01"}),
@@ -704,9 +705,25 @@ def test_a_file_that_is_no_json_is_named_and_stops_no_table(
 ) -> None:
     path = recorder("penn/tied", 90.0, 88.0).with_name("cut.json")
     before = rows_of("main", tmp_path)
-    path.write_text('{"name": "penn/gr')
-    assert main(["paper", "main", "--results", str(path.parent)]) == 0
-    assert f"{path} is no readable JSON: it is not counted" in capsys.readouterr().err
+    for text, what in (('{"name": "penn/gr', "is no readable JSON"), ("[]", "holds no record but another kind")):
+        path.write_text(text)
+        assert main(["paper", "main", "--results", str(path.parent)]) == 0
+        said = capsys.readouterr().err
+        assert f"{path} {what}" in said
+        assert "it is not counted" in said
+        assert rows_of("main", tmp_path) == before
+
+
+def test_a_trial_that_was_given_up_is_no_damaged_run(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorder("penn/tied", 90.0, 88.0)
+    record = json.loads(path.read_text())
+    given_up = {**record, "figures": {PRUNED: 2, "valid_perplexity_in_streams": 90.0}, "curve": []}
+    path.with_name("pruned.json").write_text(json.dumps(given_up))
+    before = rows_of("main", tmp_path)
+    assert capsys.readouterr().err == ""
+    path.with_name("pruned.json").unlink()
     assert rows_of("main", tmp_path) == before
 
 
@@ -822,7 +839,7 @@ def test_a_text_that_is_not_there_is_known_before_training(
 
 
 def test_whoever_stops_it_at_the_end_of_a_run_stops_it_altogether(
-    tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
     chosen = ["--dataset", "penn", "--model", "tied", "--model", "lookup"]
@@ -830,6 +847,7 @@ def test_whoever_stops_it_at_the_end_of_a_run_stops_it_altogether(
     with monkeypatch.context() as patch:
         signal_while_the_last_valid_text_is_read(patch, signal.SIGTERM)
         assert main(command) == 128 + signal.SIGTERM
+    assert capsys.readouterr().err.splitlines()[-1].startswith("Stopped. Go on with the same command")
     assert len(list((tmp_path / "runs").iterdir())) == 1
     assert main(command) == 0
     assert len(list((tmp_path / "runs").iterdir())) == 2
@@ -968,7 +986,7 @@ def test_claims_hold_only_when_every_comparison_was_made(tmp_path: Path, recorde
     assert "open" in verdict()
     for model in published.MODELS[:-1]:
         recorder(f"penn/{model}", 80.0, 80.0)
-        assert "6 too near, of too few seeds" in verdict() or model != "adaptive"
+        assert "6 of one seed" in verdict() or model != "adaptive"
     recorder("penn/groc", 70.4, 70.4, seed=2)
     assert "holds" in verdict()
     recorder("penn/tied", 70.5, 70.5)
@@ -979,5 +997,5 @@ def test_claims_hold_only_when_every_comparison_was_made(tmp_path: Path, recorde
     assert "does not hold" in verdict()
     recorder("penn/groc", 30.0, 30.0, training__epochs=99)
     recorder("penn/groc", 30.1, 30.1, training__epochs=99, seed=2)
-    assert "true in 0 of 0 comparisons, 0 not run, 6 too near, of too few seeds or trained otherwise" in verdict()
+    assert "true in 0 of 0 comparisons, 0 not run, 6 trained otherwise" in verdict()
     assert text_name("/x/penn/test.txt.xz") == "penn/test"

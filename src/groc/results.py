@@ -22,6 +22,8 @@ from groc.report import to_json
 RESULT = "result.json"
 PAIRED = "paired"
 """Where a record has the comparisons with other models, word by word; missing if there is none."""
+PRUNED = "pruned_after_epochs"
+"""Among the figures of a trial that was given up, and is no finished run."""
 HELD_OUT = "held-out"
 """The kind of vocabulary of an evaluation that is no score of a text: of words held out of training."""
 

@@ -42,7 +42,7 @@ from groc.proposals import (
     spelt_out,
 )
 from groc.report import to_json
-from groc.results import RESULT, circumstances, write_result
+from groc.results import PRUNED, RESULT, circumstances, write_result
 from groc.running import may_resume
 from groc.signals import Interrupted
 from groc.training import Diverged
@@ -239,7 +239,7 @@ class Search:
             curve = read_curve(folder)
             trial.state, trial.valid_perplexity = "pruned", min(curve.values())
             # Without the key of a strict figure, so that nobody takes it for a finished run.
-            facts = {"pruned_after_epochs": max(curve), "valid_perplexity_in_streams": trial.valid_perplexity}
+            facts = {PRUNED: max(curve), "valid_perplexity_in_streams": trial.valid_perplexity}
             write_result(folder / RESULT, config, choose(config.compute), facts, read_metrics(folder))
         except (Diverged, torch.OutOfMemoryError) as error:
             trial.state = "failed"

@@ -22,7 +22,7 @@ from groc.adaptation.online import CacheSettings
 from groc.config import known_keys
 from groc.errors import GrocError
 from groc.report import BINS
-from groc.results import HELD_OUT, PAIRED, extras
+from groc.results import HELD_OUT, PAIRED, PRUNED, extras
 
 Shape = Any
 Row = dict[str, Any]
@@ -56,7 +56,13 @@ def kind_of(record: Row) -> str:
     if record.get("kind") in ("data", "search"):
         return "corpus" if record["kind"] == "data" else "search"
     figures, sizes = record.get("figures"), record.get("sizes")
-    if "valid_perplexity" in figures if isinstance(figures, dict) else {"date", "config"} <= record.keys():
+    if isinstance(figures, dict):
+        is_run = "valid_perplexity" in figures or (
+            {"date", "config", "curve"} <= record.keys() and PRUNED not in figures
+        )
+    else:
+        is_run = {"date", "config"} <= record.keys()
+    if is_run:
         return "run"
     return "bench" if isinstance(sizes, dict) and sizes else ""
 

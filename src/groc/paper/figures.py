@@ -30,6 +30,8 @@ FAR_OFF = 1.5
 TOP, HEADROOM = 1.5, 1.1
 """Times the best and the worst last perplexity: learning curves are shown from there down, so that their ends can be
 told apart. What the first epochs gain would take the whole axis."""
+UNLIKE = {"median": "difference of medians", "mean": "difference of means"}
+"""What a bar is that is no median of differences, and so cannot be compared with one that is."""
 WIDTH = 220
 """Of the lines below a figure, in characters."""
 
@@ -137,17 +139,17 @@ def _frequency(picture: Any, results: Results) -> None:
         for i, row in enumerate(mine):
             places = [x + 0.8 * (i + 0.5) / len(mine) - 0.4 for x in range(len(BIN_NAMES))]
             gains = [row[name] if row[name] is not None else 0.0 for name in BIN_NAMES]
-            is_marked = (dataset, row["model"]) in marked
-            label = row["model"] + (" *" if is_marked else "") + ("" if row["of"] == "median" else f" ({row['of']})")
+            is_marked, unlike = (dataset, row["model"]) in marked, UNLIKE.get(row["of"], "")
+            label = row["model"] + (" *" if is_marked else "") + (f" ({unlike})" if unlike else "")
             looks = {"color": COLOURS.get(row["model"]), "edgecolor": "white", "linewidth": 0}
-            axes.bar(places, gains, 0.8 / len(mine), label=label, hatch="//////" if is_marked else None, **looks)
+            hatch = "//////" if is_marked else "oooo" if unlike else None
+            axes.bar(places, gains, 0.8 / len(mine), label=label, hatch=hatch, **looks)
         if mine:
             axes.axhline(0, color="#555555", linewidth=1)
             _name_missing(axes, [row["model"] for row in there if not row["runs"]])
         axes.set_xticks(range(len(BIN_NAMES)), BIN_NAMES, fontsize=8)
         axes.set(title=f"{dataset}: test loss above GroC's", xlabel="seen in training")
-        all_paired = mine and all(row["of"] == "paired" for row in mine)
-        axes.set_ylabel(f"{'median difference of the' if all_paired else 'difference of the median'} losses (nats)")
+        axes.set_ylabel("median difference of the losses (nats)")
 
 
 def _domains(picture: Any, results: Results) -> None:

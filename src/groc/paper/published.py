@@ -65,7 +65,7 @@ HYPER: dict[str, dict[str, dict[str, Any]]] = {
         "tied": {"dropout": 0.0},
         "bilinear": {"dropout": 0.5},
         "deep-residual": {"dropout": 0.5, "depth": 4, "activation": "selu"},
-        "adaptive": {"dropout": 0.3, "cutoffs": "2000,7000"},
+        "adaptive": {"dropout": 0.3, "cutoffs": (2000, 7000)},
         "groc": {"dropout": 0.2, "depth": 0},
     },
     "wikitext-2": {
@@ -74,7 +74,7 @@ HYPER: dict[str, dict[str, dict[str, Any]]] = {
         "tied": {"dropout": 0.0},
         "bilinear": {"dropout": 0.4},
         "deep-residual": {"dropout": 0.6, "depth": 1, "activation": "selu"},
-        "adaptive": {"dropout": 0.2, "cutoffs": "6000,21000"},
+        "adaptive": {"dropout": 0.2, "cutoffs": (6000, 21000)},
         "groc": {"dropout": 0.2, "depth": 1, "activation": "relu"},
     },
 }

@@ -199,9 +199,12 @@ class Results:
         """Of each record that lacks what tables read of it, its path and what that is. It counts nowhere."""
         for path in sorted(_files(folder, ".json")):
             try:
-                record = _read(path)
+                record = json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 self.damaged.append(f"{path} is no readable JSON")
+                continue
+            if not isinstance(record, dict):
+                self.damaged.append(f"{path} holds no record but another kind of JSON")
                 continue
             kind = kind_of(record)
             if kind and (lacks := damage(record, kind)):
@@ -211,6 +214,8 @@ class Results:
         self.runs = sorted(
             (Run(record, path) for path, record in found["run"].items()), key=lambda run: run.record["date"]
         )
+        self.bundled = [Run(one) for record in found[""].values() for one in _bundled(record)]
+        """Runs whose records stand together in one file: they fill no cell."""
         self.data = {record["name"]: record["figures"] for record in found["corpus"].values()}
         self.searches, self.benches = list(found["search"].values()), list(found["bench"].values())
         if not (quiet or self.damaged or self.runs or self.data or self.searches or self.benches):
@@ -269,9 +274,11 @@ class Results:
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    record = json.loads(path.read_text(encoding="utf-8"))
-    return record if isinstance(record, dict) else {}
+def _bundled(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    runs = record.get("runs")
+    for one in runs.values() if isinstance(runs, dict) else ():
+        if isinstance(one, dict) and kind_of(one) == "run" and not damage(one, "run"):
+            yield one
 
 
 def _largest(run: Run) -> float:

@@ -30,8 +30,8 @@ HEAD = f"""# Results
 The tables of the paper (Pappas, Mulcaire and Smith, EMNLP 2020), its numbers beside ours, from the records in
 [results/](../results). Ours are strict: one stream, every token, the state carried from the first word to the last. A
 mean over seeds has its standard deviation behind ±. Of several settings those with the lowest dev perplexity are shown
-(of those within 1%, the ones with most seeds; a run whose test text was not read is not shown); test texts decide
-nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this page.
+(of those within 1%, the ones with most seeds; runs that are recorded together in one file fill no cell); test texts
+decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this page.
 
 {fill(MARKED, 120)}
 """
@@ -82,11 +82,10 @@ def open_questions(results: Results) -> list[str]:
         ("Best at the last epoch, so that longer training may help", gaining),
     ):
         lines += [f"{told}: {_by_dataset(some)}."] if some else []
-    bare = [dataset for dataset in DATASETS if not results.of(Job(dataset, "groc-characters"))]
-    if bare:
+    if bare := [dataset for dataset in DATASETS if not _has_characters(results, dataset)]:
         lines.append(
-            f"GroC with the paper's encoder, a convolution over characters (`groc-characters`): no run on "
-            f"{' or '.join(bare)} in the course of training of the tables is recorded."
+            "GroC with the paper's encoder, a convolution over characters (`groc-characters`): no run on "
+            f"{' or '.join(bare)} in the course of training of GroC's row is recorded."
         )
     for dataset in DATASETS:
         tied = next(row for row in rows["frequency"] if (row["dataset"], row["model"]) == (dataset, "tied"))
@@ -95,10 +94,11 @@ def open_questions(results: Results) -> list[str]:
             for model in ("tied", "groc")
         ]
         if tied[RARE[0]] is not None and None not in rarest:
-            by_seeds = ", ".join(f"{model} {main[dataset, model]['runs']}" for model in ("groc", "tied"))
+            by_seeds = " and ".join(f"{main[dataset, model]['runs']} of {model}" for model in ("groc", "tied"))
             lines.append(
                 f"On words of {dataset} that training had {RARE[0]} times tied loses {tied[RARE[0]]:+.2f} nats against "
-                f"GroC in the median and {rarest[0] - rarest[1]:+.2f} in the mean (seeds: {by_seeds})."
+                f"GroC in the median (seeds: {', '.join(map(str, tied['seeds']))}) and {rarest[0] - rarest[1]:+.2f} in "
+                f"the mean (seeds: {by_seeds})."
             )
     large = {row["model"]: row for row in rows["size"] if row["dataset"] == "penn" and row["runs"]}
     if pair := [large[name] for name in ("groc, best recipe", "tied, best recipe") if name in large]:
@@ -216,11 +216,17 @@ def plain_words(results: Results) -> list[str]:
     return [block + "\n" for block in blocks]
 
 
+def _has_characters(results: Results, dataset: str) -> bool:
+    """Whether GroC with characters was trained as long, and in such steps, as GroC."""
+    courses = [[course(run) for run in results.of(Job(dataset, name))[:1]] for name in ("groc-characters", "groc")]
+    return courses[0] != [] and courses[0] == courses[1]
+
+
 def _told_of_rivals(main: Mapping[str, Row]) -> str:
     """The rivals other than tied, the nearest first."""
     rivals = sorted((row for row in main.values() if row["test"]), key=lambda row: row["test"])
     others = [f"{row['model']} {row['test']:.1f}" for row in rivals if row["model"] not in ("groc", "tied")]
-    return f" The other rivals have {', '.join(others)}." if others else ""
+    return f" The other rivals: {', '.join(others)}." if others else ""
 
 
 def _told_of_large(size: Sequence[Row]) -> Iterator[str]:
@@ -245,7 +251,7 @@ def _told_of_coverage(coverage: Sequence[Row]) -> Iterator[str]:
     if all((*plain, *robust)):
         paper = {row["coverage"]: row["paper"]["test"] for row in coverage if row["model"] == "groc, at inference"}
         yield (
-            f"**Without a lexicon where it is read** (penn) GroC goes from {plain[0]:.1f} to {plain[1]:.1f}; trained "
+            f"**With WordNet taken away at inference** (penn) GroC goes from {plain[0]:.1f} to {plain[1]:.1f}; trained "
             f"with forms dropout from {robust[0]:.1f} to {robust[1]:.1f}; in the paper from {paper[1.0]:.1f} to "
             f"{paper[0.0]:.1f}."
         )

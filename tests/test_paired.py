@@ -313,7 +313,7 @@ def test_a_row_shows_the_medians_of_the_pair(tmp_path: Path) -> None:
     assert " paired |" in printed
     axes = drawn("frequency", tmp_path).axes[0]
     assert legend(axes)[0] == "tied"
-    assert axes.get_ylabel() == "median difference of the losses (nats)"
+    assert axes.get_ylabel() == "nats (median of the differences, if nothing else is said)"
 
 
 def test_a_figure_with_rows_of_both_kinds_names_those_that_are_not_paired(tmp_path: Path) -> None:
@@ -383,3 +383,28 @@ def test_a_record_that_cannot_be_added_to(tmp_path: Path) -> None:
         (tmp_path / "result.json").write_text(content)
         with pytest.raises(GrocError, match="not the record of a run"):
             add_pair(tmp_path / "result.json", 0.1)
+
+
+def test_claims_of_rare_words_are_of_pairs_in_the_median_and_of_all_runs_in_the_mean(tmp_path: Path) -> None:
+    claims = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))["closed_claims"]
+
+    def said(measure: str) -> str:
+        told = "On penn GroC gains more on words seen less than 100 times"
+        return next(
+            str(line) for line in claims(Results(tmp_path)) if line.startswith(told) and f"in the {measure}:" in line
+        )
+
+    def bins(rare: float, frequent: float) -> list[Row]:
+        return [{"from": n, "loss": rare if n < 100 else frequent, "median_loss": 4.0} for n in (1, 10, 1000, 10_000)]
+
+    groc, tied = (record(tmp_path, f"penn/{model}") for model in ("groc", "tied"))
+    for path, rare in ((groc, 8.0), (tied, 8.5)):
+        add_test(path, 70.0, bins=bins(rare, 4.0))
+    assert "true in 0 of 0 comparisons, 5 not run, 1 not word by word" in said("median")
+    assert "true in 1 of 1 comparisons, 5 not run" in said("mean")
+    add_test(tied, 70.0, bins=bins(8.01, 4.0))
+    assert "1 too near; not clear against tied" in said("mean")
+    add_test(tied, 70.0, bins=bins(7.0, 4.0))
+    assert "**does not hold in these runs** (true in 0 of 1 comparisons, 5 not run; not against tied)" in said("mean")
+    add_pair(groc, 0.1)
+    assert "true in 1 of 1 comparisons, 5 not run)" in said("median")

@@ -363,7 +363,9 @@ def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
     assert settings() == [["1", "1"], ["0", "0"], ["1", "1"]]
     assert "Not run of `groc paper coverage`: 16 on penn." in before
     assert "Not compared with GroC word by word: on penn lookup, tied." in before
-    assert "tied loses +0.00 nats against GroC in the median and +0.00 in the mean" in before
+    assert (
+        "tied loses +0.00 nats against GroC in the median (seeds: 1) and +0.00 in the mean (seeds: 1 of groc " in before
+    )
     for model in published.MODELS:
         for dropout in (0.6, 0.7):
             for seed in (1, 2):
@@ -386,3 +388,28 @@ def test_retrained_models_of_another_course_say_nothing_of_coverage(tmp_path: Pa
     assert "true in 0 of 0" in retrained()
     add_test(record(tmp_path, "penn/groc", curve=(70.0, 60.0), forms__coverage=0.2), 71.0)
     assert "true in 1 of 1" in retrained()
+
+
+def test_settings_count_where_they_were_trained_to_the_end_alone_or_bundled(tmp_path: Path) -> None:
+    page = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))
+
+    def counted() -> list[str]:
+        """All settings of tied on penn, and those of the course that is shown."""
+        lines = page["settings_run"](Results(tmp_path)).splitlines()
+        (line,) = (line for line in lines if line.startswith("| tied"))
+        return [cell.strip() for cell in line.split("|")[2:4]]
+
+    record(tmp_path, "penn/tied")
+    record(tmp_path, "penn/tied", curve=(300.0, 200.0), training__epochs=20, training__rate=0.01)
+    assert counted() == ["1", "1"]
+    others = [record(tmp_path, "penn/tied", prefix__word_dropout=dropout) for dropout in (0.6, 0.7)]
+    alone = counted()
+    assert alone == ["3", "3"]
+    runs = {path.stem: json.loads(path.read_text()) for path in others}
+    for path in others:
+        path.unlink()
+    assert counted() == ["1", "1"]
+    (tmp_path / "together.json").write_text(json.dumps({"kind": "levels", "runs": {**runs, "damaged": {"date": 1}}}))
+    assert counted() == alone
+    (row,) = rows_of("main", tmp_path, dataset="penn", model="tied")
+    assert row["runs"] == 1

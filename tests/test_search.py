@@ -467,6 +467,60 @@ def test_optuna_tries_nothing_twice_and_ends_where_nothing_is_left(untested: Pat
     assert made(untested, tmp_path / "endless", endless, 50, method="tpe").size == 50
 
 
+def test_optuna_draws_by_chance_what_it_would_not_try_by_itself(untested: Path, tmp_path: Path) -> None:
+    """What it likes best is one model, which is tried once; the others are worse."""
+    pytest.importorskip("optuna")
+    listed: Space = {"training.schedule": ["plateau", "cosine"], "training.clip": ["1", "2", "3", "4", "5", "6", "7"]}
+    ranged: Space = {"training.schedule": ["plateau", "cosine"], "training.final_rate": Range(0.1, 0.9, False)}
+    for name, space in {"listed": listed, "ranged": ranged}.items():
+        search = made(untested, tmp_path / name, space, 14, method="tpe")
+        while (changes := search._propose()) is not None and len(search.trials) < search.size:
+            worse = changes["training.schedule"] == "cosine"
+            search.trials.append(Trial(len(search.trials), changes, "done", 100.0 + worse))
+        assert len(search.trials) == len(search.tried) == 14
+
+
+def test_a_search_ends_where_a_narrow_range_holds_nothing_more(
+    untested: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("optuna")
+    space: Space = {"training.rate": Range(0.01, 0.010011, False)}  # .01, .01001 and .010011, by four digits
+    search = made(untested, tmp_path / "out", space, 9, method="tpe", epochs=1)
+    search.run()
+    assert 2 <= len(search.trials) == len(search.tried) <= 3
+    assert search.is_over
+    assert "nothing is left to try" in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / RECORD).read_text())["budget"]["trials"] == len(search.trials)
+    again = made(untested, tmp_path / "out", space, 9, method="tpe", epochs=1)
+    again.run()
+    assert again.trials == search.trials
+
+
+@pytest.mark.parametrize("method", ["grid", "tpe"])
+def test_settings_in_another_order_are_the_same_search(method: str, untested: Path, tmp_path: Path) -> None:
+    if method == "tpe":
+        pytest.importorskip("optuna")
+    space: Space = {"training.rate": ["0.01", "0.02"], "output.dropout": ["0", "0.1"]}
+    search = made(untested, tmp_path / "out", space, 4, method=method, epochs=1)
+    search.run()
+    again = made(untested, tmp_path / "out", dict(reversed(space.items())), 4, method=method, epochs=1)
+    assert again.is_over
+
+
+def test_no_trial_is_given_up_where_epochs_are_searched(untested: Path, tmp_path: Path) -> None:
+    """A long one is behind a short one at first, since its rate falls later."""
+    curves = [{1: 100.0, 2: 90.0}] * 4
+    for space, hopeless in ((RATES, True), ({"training.epochs": ["2", "8"]}, False)):
+        search = made(untested, tmp_path / str(hopeless), space, 8)
+        for number, curve in enumerate(curves):
+            search.trials.append(Trial(number, {}, "done", min(curve.values())))
+            folder = search.path(search.trials[-1])
+            folder.mkdir(parents=True)
+            rows = [{"epoch": epoch, "valid_perplexity": value} for epoch, value in curve.items()]
+            (folder / METRICS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert search.is_hopeless({1: 200.0, 2: 150.0}) is hopeless
+
+
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 

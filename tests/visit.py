@@ -26,7 +26,8 @@ class Visit:
         self.page.goto(address)
 
     def _hear(self, message: ConsoleMessage) -> None:
-        about_it = self.refused_with and f"responded with a status of {self.refused_with} " in message.text
+        told = f"responded with a status of {self.refused_with} "
+        about_it = self.refused_with and told in message.text and "/api/" in message.location["url"]
         if message.type == "error" and not about_it:
             self.complaints.append(message.text)
 

@@ -77,8 +77,10 @@ def write_text(path: Path, text: str) -> None:
 def check_folder(folder: Path) -> None:
     """Whether files can be written there: better known before hours of work than after."""
     there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
-    if not (os.path.isdir(there) and os.access(there, os.W_OK)):
-        raise GrocError(f"{there} is no folder that can be written to: allow it, or choose another one.")
+    if not os.path.isdir(there):
+        raise GrocError(f"{there} is no folder that can be written to: choose another one.")
+    if not os.access(there, os.W_OK):
+        raise GrocError(f"{there} is no folder that can be written to: make it writable, or choose another one.")
 
 
 def check_file(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,7 +16,7 @@ from groc.paper.runs import unused
 
 Changes = dict[str, Any]
 """Settings by dotted key."""
-Essence = tuple[Any, ...]
+Essence = frozenset[tuple[str, Any]]
 """Of changes, what the model makes use of."""
 
 
@@ -112,12 +113,17 @@ def spelt_out(space: Space) -> Space | None:
 
 def essence(config: Config, changes: Changes) -> Essence:
     """The same for two changes that make the same model."""
-    return _essence(config.flat(), {key: config.replace({key: value}).flat()[key] for key, value in changes.items()})
+    return _essence_of(config, tuple(changes.items()))
+
+
+@lru_cache(maxsize=100_000)  # a search asks again and again for those of all its trials
+def _essence_of(config: Config, changes: tuple[tuple[str, Any], ...]) -> Essence:
+    return _essence(config.flat(), {key: config.replace({key: value}).flat()[key] for key, value in changes})
 
 
 def _essence(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> Essence:
     of_no_use = _of_no_use({**settings, **chosen}, chosen)
-    return tuple(None if key in of_no_use else value for key, value in chosen.items())
+    return frozenset((key, None if key in of_no_use else value) for key, value in chosen.items())
 
 
 def check_searched(config: Config, space: Space) -> None:
@@ -178,9 +184,9 @@ def check_optuna() -> None:
         raise GrocError("Ranges are searched by Optuna, which is not here: pip install optuna. Lists need none.")
 
 
-def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int) -> Changes:
-    """What the tree-structured Parzen estimator would try next. The same trials and seed give the same answer, so it
-    does not matter whether a search was stopped in between."""
+def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int, by_chance: bool = False) -> Changes:
+    """What the tree-structured Parzen estimator would try next, or whatever the space has. The same trials and seed
+    give the same answer, so it does not matter whether a search was stopped in between."""
     import optuna
     from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
@@ -194,7 +200,8 @@ def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int) -> Changes:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     distributions = {key: distribution(values) for key, values in space.items()}
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
+    sampler = optuna.samplers.RandomSampler if by_chance else optuna.samplers.TPESampler
+    study = optuna.create_study(sampler=sampler(seed=seed % 2**32))
     for outcome in outcomes:
         unfinished = TrialState.PRUNED if outcome.curve else TrialState.FAIL
         study.add_trial(

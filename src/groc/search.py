@@ -55,7 +55,7 @@ SPARED = 0.25
 MARGIN = 1.01
 """A trial is given up where it is worse by more than 1%: what is nearer may be chance, most of all after few epochs."""
 DRAWS = 20
-"""How often Optuna is asked for settings that were not tried yet."""
+"""How often Optuna is asked for settings that were not tried yet, and then, where they are not listed, chance."""
 NAMES = {
     "name": "of another recipe or variant",
     "corpus": "with another training or valid text",
@@ -138,7 +138,10 @@ class Search:
             self._restore()  # another process may have gone on in the meantime
             while not self.is_over:
                 if not self.trials or self.trials[-1].state != "running":
-                    self.trials.append(Trial(len(self.trials), self._propose()))
+                    if (changes := self._propose()) is None:
+                        self._end()
+                        return
+                    self.trials.append(Trial(len(self.trials), changes))
                     self.save()
                 trial = self.trials[-1]
                 chosen = " ".join(f"{key}={value}" for key, value in trial.changes.items())
@@ -185,7 +188,8 @@ class Search:
     def path(self, trial: Trial) -> Path:
         return self.folder / f"trial-{trial.number:03}"
 
-    def _propose(self) -> Changes:
+    def _propose(self) -> Changes | None:
+        """What to try next, which no trial had yet; None if there is nothing more."""
         left = self.untried
         if self.method == "grid":
             assert left
@@ -200,12 +204,19 @@ class Search:
             )
             for trial in self.trials
         ]
-        tried = self.tried
-        for draw in range(DRAWS):  # Optuna would try again what it likes, and a trial of it would be wasted
-            changes = ask_optuna(self.space, outcomes, 1000 * self.seed + len(self.trials) + 1_000_000 * draw)
+        tried, seed = self.tried, 1000 * self.seed + len(self.trials)
+        # Optuna would try again what it likes, and a trial of it would be wasted.
+        for draw in range(DRAWS if left else 2 * DRAWS):
+            changes = ask_optuna(self.space, outcomes, seed + 1_000_000 * draw, by_chance=draw >= DRAWS)
             if essence(self.config, changes) not in tried:
                 return changes
-        return left[0] if left else changes
+        return left[0] if left else None
+
+    def _end(self) -> None:
+        """Before the budget is spent, since the ranges hold too little."""
+        self.budget = len(self.trials)
+        self.save()
+        print(f"After {self.budget} trials nothing is left to try: give wider ranges for more.", file=sys.stderr)
 
     def _own(self) -> Changes | None:
         """The settings as they stand, where the space has them: what the other trials are to beat."""
@@ -225,7 +236,7 @@ class Search:
         """Train it to its end, or give it up. A signal that came as it was given up comes back: the search is to stop,
         but the trial is not to be tried again."""
         folder, config, told = self.path(trial), self.config.replace(trial.changes), 0
-        watch = Watch(folder, lambda curve: self.prunes and self.is_hopeless(curve))
+        watch = Watch(folder, self.is_hopeless)
         started = may_resume(folder, watch)
         torch.compiler.reset()  # else PyTorch stops compiling after some models
         try:
@@ -253,7 +264,10 @@ class Search:
         return told
 
     def is_hopeless(self, curve: Curve) -> bool:
-        """Whether the best epoch so far is clearly worse than that of half the finished trials after as many epochs."""
+        """Whether the best epoch so far is clearly worse than that of half the finished trials after as many epochs.
+        Where the number of epochs is searched, rates fall otherwise in each, and curves cannot be compared."""
+        if not self.prunes or "training.epochs" in self.space:
+            return False
         epochs = max(curve, default=0)
         curves = [read_curve(self.path(trial)) for trial in self.trials if trial.state == "done"]
         until_then = [[value for epoch, value in other.items() if epoch <= epochs] for other in curves]

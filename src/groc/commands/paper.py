@@ -91,8 +91,7 @@ def _saying_how_to_go_on(results: str, runs: str) -> Iterator[None]:
         with stopped_like_ctrl_c():  # between two trainings, too
             yield
     except KeyboardInterrupt:
-        told = f"Go on with the same command; what is done is in {runs}, and its records are in {results}."
-        print(f"Stopped. {told}", file=sys.stderr)
+        print(f"Stopped. Go on with the same command; runs are kept in {runs}, records in {results}.", file=sys.stderr)
         raise
 
 

@@ -149,7 +149,7 @@ def _frequency(picture: Any, results: Results) -> None:
             _name_missing(axes, [row["model"] for row in there if not row["runs"]])
         axes.set_xticks(range(len(BIN_NAMES)), BIN_NAMES, fontsize=8)
         axes.set(title=f"{dataset}: test loss above GroC's", xlabel="seen in training")
-        axes.set_ylabel("median difference of the losses (nats)")
+        axes.set_ylabel("nats (median of the differences, if nothing else is said)", fontsize=8)
 
 
 def _domains(picture: Any, results: Results) -> None:

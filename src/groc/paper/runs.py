@@ -199,12 +199,9 @@ class Results:
         """Of each record that lacks what tables read of it, its path and what that is. It counts nowhere."""
         for path in sorted(_files(folder, ".json")):
             try:
-                record = json.loads(path.read_text(encoding="utf-8"))
+                record = _read(path)
             except (OSError, ValueError):
                 self.damaged.append(f"{path} is no readable JSON")
-                continue
-            if not isinstance(record, dict):
-                self.damaged.append(f"{path} holds no record but another kind of JSON")
                 continue
             kind = kind_of(record)
             if kind and (lacks := damage(record, kind)):
@@ -272,6 +269,11 @@ class Results:
                 device = models["tied"].get("device", bench["device"])
                 found.append(((not device.startswith("CPU"), len(TIMED & set(timed)), bench["date"]), timed, device))
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return record if isinstance(record, dict) else {}
 
 
 def _bundled(record: dict[str, Any]) -> Iterator[dict[str, Any]]:

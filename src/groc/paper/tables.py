@@ -256,6 +256,10 @@ def _budget(results: Results, job: Job) -> str:
     given = []
     for search in _searches(results, job):
         epochs = search.get("budget", {}).get("epochs")
+        if isinstance(epochs, dict):  # a range
+            epochs = f"{epochs.get('low')} to {epochs.get('high')}"
+        elif isinstance(epochs, list):
+            epochs = " or ".join(map(str, epochs))
         given.append(f"{len(search['trials'])} trials" + (f" of {epochs} epochs" if epochs else ""))
     return " and ".join(given)
 
@@ -265,9 +269,9 @@ def _listed(values: Row) -> str:
 
 
 OUR_GROC = (
-    "Our groc is not the paper's in all: it composes words of hashed n-grams, where the paper's has a convolution over "
-    "characters (variant `groc-characters`), it has an output network on penn too, and the log of a word's training "
-    "count is part of its bias."
+    "Our groc is not the paper's in every respect. Among other things it composes words of hashed n-grams, where the "
+    "paper's has a convolution over characters (variant `groc-characters`), it has an output network on penn too, and "
+    "the log of a word's training count is part of its bias; variant `groc-published` is as printed."
 )
 _MODEL = ("dataset", "model")
 _COVERAGE = tuple(_coverage_cells())
@@ -289,8 +293,8 @@ _ALL = (
         note="The paper draws the median of the differences between two models' losses on the same words, and prints "
         "no numbers. Rows that say `paired` have that figure, averaged over the pairs of runs that `groc eval "
         "--against` compared. The others have another one: the difference of the two models' median losses (or mean "
-        "losses, where a record has no medians), each averaged over seeds. It is larger on rare words, up to three "
-        "times where a rival has both, so the two are not to be compared. Above 0, GroC is better.",
+        "losses, where a record has no medians), each averaged over seeds. It can be several times as large, so do "
+        "not compare the two. Above 0, GroC is better.",
         remark=_said_of_pairs, alike=course,
     ),
     Table(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import groc
 
@@ -37,6 +38,7 @@ BEHIND = {
     "groc.errors": ("GrocError",),
 }
 """What stands behind the methods of a model."""
+NAMED = {*groc.__all__, *itertools.chain.from_iterable(BEHIND.values())}
 
 
 def page() -> str:
@@ -51,20 +53,43 @@ def page() -> str:
 def part(home: str, name: str) -> str:
     """The section of one function or class."""
     made = getattr(import_module(home), name)
-    node = next(
-        node
-        for node in ast.parse(inspect.getsource(inspect.getmodule(made) or made)).body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name
-    )
+    node = definition(made)
     title = f"\n## {home}.{name}\n\n"
     if isinstance(node, ast.FunctionDef):
         return f"{title}`{signature(node)}`\n\n{text(node)}"
-    start = next((method for method in methods(node) if method.name == "__init__"), None)
+    start = beginning(node)
     head = f"`{name}({arguments(start)})`\n\n" if start else ""
     more = f"\n{text(start)}" if start and ast.get_docstring(start) else ""
-    return (
-        title + head + text(node) + more + fields([*node.body, *(start.body if start else ())]) + "".join(members(node))
+    whole = [node, *inherited(made)]
+    # Something between, lest the docstring of one be taken for that of the last field of another.
+    lines = [line for one in whole for line in (ast.Pass(), *one.body, *getattr(beginning(one), "body", ()))]
+    return title + head + text(node) + more + fields(lines) + "".join(line for one in whole for line in members(one))
+
+
+def definition(made: Any) -> ast.ClassDef | ast.FunctionDef:
+    """Where a function or class stands in the code."""
+    return next(
+        node
+        for node in ast.parse(inspect.getsource(inspect.getmodule(made) or made)).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == made.__name__
     )
+
+
+def inherited(made: type) -> Iterator[ast.ClassDef]:
+    """The classes that are a part of this one and have no section of their own."""
+    for base in made.__mro__[1:]:
+        if (
+            base.__module__.startswith("groc.")
+            and base.__name__ not in NAMED
+            and not getattr(base, "_is_protocol", False)
+        ):
+            found = definition(base)
+            assert isinstance(found, ast.ClassDef)
+            yield found
+
+
+def beginning(node: ast.ClassDef) -> ast.FunctionDef | None:
+    return next((method for method in methods(node) if method.name == "__init__"), None)
 
 
 def methods(node: ast.ClassDef) -> list[ast.FunctionDef]:

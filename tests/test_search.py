@@ -152,7 +152,6 @@ def test_without_optuna_no_trial_is_begun(untested: Path, tmp_path: Path, monkey
 
 
 def test_optuna_proposes_the_same_after_the_same_trials() -> None:
-    pytest.importorskip("optuna")
     outcomes: list[Outcome] = []
     for number in range(12):
         changes = ask_optuna(TWO, outcomes, number - 5)  # any number is a seed
@@ -201,8 +200,6 @@ class Killed(Search):
 def test_a_search_that_was_killed_ends_as_if_it_had_not_been(
     method: str, space: Space, untested: Path, tmp_path: Path
 ) -> None:
-    if method == "tpe":
-        pytest.importorskip("optuna")
     whole, cut = (made(untested, tmp_path / name, space, 3, method=method) for name in ("whole", "cut"))
     whole.run()
     with pytest.raises(KeyboardInterrupt):
@@ -440,7 +437,6 @@ def test_the_lock_goes_with_its_process(untested: Path, tmp_path: Path) -> None:
 
 
 def test_optuna_begins_with_the_settings_as_they_stand(untested: Path, tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
     space: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0", "0.10"]}
     search = made(untested, tmp_path / "out", space, 1, method="tpe", epochs=1)
     search.run()
@@ -450,7 +446,6 @@ def test_optuna_begins_with_the_settings_as_they_stand(untested: Path, tmp_path:
 
 
 def test_optuna_tries_nothing_twice_and_ends_where_nothing_is_left(untested: Path, tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
     space: Space = {"training.batch": Range(2, 4, True), "output.dropout": ["0", "0.1"]}
     search = made(untested, tmp_path / "out", space, 50, method="tpe", epochs=1)
     search.run()
@@ -469,7 +464,6 @@ def test_optuna_tries_nothing_twice_and_ends_where_nothing_is_left(untested: Pat
 
 def test_optuna_draws_by_chance_what_it_would_not_try_by_itself(untested: Path, tmp_path: Path) -> None:
     """What it likes best is one model, which is tried once; the others are worse."""
-    pytest.importorskip("optuna")
     listed: Space = {"training.schedule": ["plateau", "cosine"], "training.clip": ["1", "2", "3", "4", "5", "6", "7"]}
     ranged: Space = {"training.schedule": ["plateau", "cosine"], "training.final_rate": Range(0.1, 0.9, False)}
     for name, space in {"listed": listed, "ranged": ranged}.items():
@@ -483,7 +477,6 @@ def test_optuna_draws_by_chance_what_it_would_not_try_by_itself(untested: Path, 
 def test_a_search_ends_where_a_narrow_range_holds_nothing_more(
     untested: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("optuna")
     space: Space = {"training.rate": Range(0.01, 0.010011, False)}  # .01, .01001 and .010011, by four digits
     search = made(untested, tmp_path / "out", space, 9, method="tpe", epochs=1)
     search.run()
@@ -498,8 +491,6 @@ def test_a_search_ends_where_a_narrow_range_holds_nothing_more(
 
 @pytest.mark.parametrize("method", ["grid", "tpe"])
 def test_settings_in_another_order_are_the_same_search(method: str, untested: Path, tmp_path: Path) -> None:
-    if method == "tpe":
-        pytest.importorskip("optuna")
     space: Space = {"training.rate": ["0.01", "0.02"], "output.dropout": ["0", "0.1"]}
     search = made(untested, tmp_path / "out", space, 4, method=method, epochs=1)
     search.run()

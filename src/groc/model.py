@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -14,21 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from groc.compute import full_float32
-from groc.errors import GrocError
 from groc.forms import FormsCompiler, WordForms
-from groc.keeping import KeepsVectors
 from groc.kept import KeptVectors, Noted
-from groc.lexicon import Chain, Glossary, Lexicon
 from groc.nn import softmax
 from groc.nn.dropout import evaluating
 from groc.nn.embeddings import Embeddings, WordVectors
-from groc.nn.input import GroundedInput, PreparedForms, WordTable, grow_tables, has_words
+from groc.nn.input import GroundedInput, PreparedForms, WordTable, grow_tables
 from groc.nn.output import Grounded
 from groc.nn.prefix import Prefixes, PrefixNetwork, State
 from groc.nn.segments import Segments
 from groc.nn.surface import Surface
-from groc.rules import Selected
 from groc.vocabulary import UNKNOWN, Vocabulary
+from groc.words import HasWords
 
 if TYPE_CHECKING:
     from groc.explain import Explanation
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
     from groc.surprisal import WordScore
 
 
-class LanguageModel(KeepsVectors):
+class LanguageModel(HasWords):
     """p(word | words before it), over any vocabulary.
 
     An open model (GroC) composes its embeddings from the words' forms and takes any word list as it is. A closed model
@@ -55,116 +50,15 @@ class LanguageModel(KeepsVectors):
         surface: Surface | None,
         uniform: float,
     ) -> None:
-        super().__init__()
+        super().__init__(vocabulary, compiler)
         self.input = input_embedding
         self.prefix = prefix
         self.output = output_embedding
         self.uniform = uniform
-        self._vocabulary = vocabulary
-        self.trained = vocabulary
-        self._taught = Glossary({}, exact=True)
-        self._compiler = compiler
         self._surface = [surface]  # in a list: the module that uses it owns its parameters
-        self._forms: PreparedForms | None = None
         self._noted = Noted([])
-        self._grounded: frozenset[str] = frozenset()
-        """Words with vectors that came with the model, into which entries went that no lexicon here may have."""
-        self.mixes_uniform = False
-        """Whether the vocabulary holds words that a closed model can give nothing but even odds."""
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words that the model chooses among. To assign others is to call `set_vocabulary`."""
-        return self._vocabulary
-
-    @vocabulary.setter
-    def vocabulary(self, vocabulary: Vocabulary) -> None:
-        self.set_vocabulary(vocabulary)
-
-    @property
-    def taught(self) -> Glossary:
-        """The terms that `add_words` was given with what they mean."""
-        return self._taught
-
-    @property
-    def trained(self) -> Vocabulary:
-        """The vocabulary of training, whose words have rows in the tables of a closed model."""
-        return self._trained
-
-    @trained.setter
-    def trained(self, vocabulary: Vocabulary) -> None:
-        self._trained = vocabulary
-        self._forms = self._kept = None  # counts go into biases
-
-    @property
-    def compiler(self) -> FormsCompiler:
-        """What says of each word what the model is told of it, unless it was taught something else: see `teller`."""
-        return self._compiler
-
-    @compiler.setter
-    def compiler(self, compiler: FormsCompiler) -> None:
-        if compiler != self._compiler:  # else vectors that came with the model, and no lexicon here could give, stay
-            self._compiler = compiler
-            self._forms = self._kept = None
-            self._grounded = frozenset()  # whoever takes another lexicon has chosen what is known
-
-    @property
-    def teller(self) -> FormsCompiler:
-        """The compiler, behind what was taught: what says of each word what the model is told of it, all in all."""
-        if not len(self.taught):
-            return self.compiler
-        return replace(self.compiler, lexicon=Chain(self.taught, self.compiler.lexicon))
-
-    # --- the vocabulary -------------------------------------------------------------------------------------------
-
-    def set_vocabulary(self, vocabulary: Vocabulary, *, grow: bool = False) -> None:
-        """Use this vocabulary from now on. `grow` gives a closed model random rows for its new words."""
-        if not isinstance(vocabulary, Vocabulary):
-            raise GrocError(
-                "A model takes a Vocabulary: write model.vocabulary.union(words) to add words to its own, or "
-                "groc.Vocabulary(['<eos>', *words]) for these alone."
-            )
-        if grow and not self.is_open:
-            grown = self.trained.union(vocabulary)
-            # In tables of its own: other models may share these, whose words stay as many as they are.
-            self.input, self.output, self._surface = deepcopy((self.input, self.output, self._surface))
-            grow_tables(self, len(grown) - len(self.trained))
-            self.trained = grown
-        self._change(vocabulary)
-
-    def add_words(self, words: Iterable[str] | Glossary) -> None:
-        """Add words to the list, with what a glossary says of them or else what the lexicon knows.
-
-        Only these words are composed; nothing is trained. A word that is there already takes its new meaning from a
-        glossary. Terms of several words become one (see `Glossary.as_words`).
-        """
-        if isinstance(words, Mapping):
-            raise GrocError("Words with definitions are a Glossary: write Glossary({word: (definition, [related])}).")
-        if isinstance(words, Glossary):
-            words = words.as_words(self.compiler.lower)
-            vocabulary = self.vocabulary.union(words)
-            redefined = [word for word in words if word in self.vocabulary]
-            self._taught = self.taught.joined(words)
-            self._change(vocabulary, redefined)
-        else:
-            self._change(self.vocabulary.union(self._as_read(words)))
-
-    def remove_words(self, words: Iterable[str]) -> None:
-        """Take words off the list, and forget what was taught of them."""
-        words = self._as_read(words)
-        vocabulary = self.vocabulary.without(words)
-        self._taught = self.taught.without(words)
-        self._change(vocabulary)
-
-    def _as_read(self, words: Iterable[str]) -> list[str]:
-        if isinstance(words, str):
-            raise GrocError(f"{words!r} is one word where a list of words belongs: write [{words!r}].")
-        if not isinstance(words, Iterable):
-            raise GrocError(f"{words!r} is no list of words.")
-        words = list(words)
-        if wrong := [word for word in words if not isinstance(word, str)]:
-            raise GrocError(f"{wrong[0]!r} is no word: words are texts.")
-        return [self.taught.spelt(word.lower() if self.compiler.lower else word) for word in words]
+    # --- words and their forms ------------------------------------------------------------------------------------
 
     def copy(self) -> LanguageModel:
         """A model with the same weights, not copied but shared, and a word list of its own. Takes no time."""
@@ -219,17 +113,6 @@ class LanguageModel(KeepsVectors):
         self.warn_of_loss(word for word, anything in zip(vocabulary, told.tolist(), strict=True) if not anything)
         return forms
 
-    def warn_of_loss(self, words: Iterable[str]) -> None:
-        """Warn if words of which nothing is told have vectors that came with the model and know what a lexicon said of
-        them: composed anew, now or from where they are saved, they are known by their characters alone."""
-        if lost := sum(word in self._grounded and word not in self.taught for word in words):
-            warnings.warn(
-                f"{lost:,} words lose what a lexicon said of them. It went into vectors that came with the model; the "
-                "lexicon is not here, so composed anew these words are known by their characters alone. Load the model "
-                "with the lexicon of its training (WordNet: 'groc lexicon install').",
-                stacklevel=2,
-            )
-
     def log_shares(self, words: Sequence[str]) -> Tensor | None:
         """The logarithm of each word's share of the training text, if the model's biases know of it. A word that it did
         not have counts for half of one."""
@@ -247,43 +130,15 @@ class LanguageModel(KeepsVectors):
         return self._forms
 
     @property
-    def is_open(self) -> bool:
-        """Whether no parameter belongs to a word."""
-        return not has_words(self)
-
-    @property
     def composes(self) -> bool:
         """Whether characters of words are encoded."""
         return self._surface[0] is not None
 
-    def in_lexicon(self, word: str) -> bool:
-        """Whether the lexicon or a glossary says anything of the word."""
-        if self.teller.select(word) != Selected():
-            return True
-        return word in self._grounded and word not in self.taught and self._still_kept() is not None
-
-    def tell_of_new_words(self, lexicon: Lexicon, taught: Glossary | None = None) -> None:
-        """Take another lexicon for words that are added from now on, and if they are given, other terms as what was
-        taught. They must say the same of the words that are there: these are not composed anew."""
-        self._compiler = replace(self.compiler, lexicon=lexicon)
-        self._taught = self.taught if taught is None else taught
-        self._grounded = self._grounded.intersection(self.vocabulary)
-        if self._kept is not None:
-            self._kept = self._kept.with_another_lexicon()
-
-    def _change(self, vocabulary: Vocabulary, redefined: Collection[str] = ()) -> None:
-        kept = self._still_kept()
-        if kept is not None and not self.compiler.needs_vocabulary:
-            with torch.inference_mode(False):  # whoever asks: what is kept may be read where gradients are wanted
-                self._kept = kept.change(vocabulary, self._compose, redefined, self.taught)
-        else:
-            self._kept = None
-        self._vocabulary = vocabulary
-        self._forms = None
-        self.mixes_uniform = self._has_unscored(vocabulary)
-
-    def _has_unscored(self, vocabulary: Vocabulary) -> bool:
-        return not self.is_open and any(word not in self.trained for word in vocabulary)
+    def _grow(self, trained: Vocabulary) -> None:
+        # In tables of its own: other models may share these, whose words stay as many as they are.
+        self.input, self.output, self._surface = deepcopy((self.input, self.output, self._surface))
+        grow_tables(self, len(trained) - len(self.trained))
+        self.trained = trained
 
     def _rows(self, words: Sequence[str]) -> dict[str, Tensor | None]:
         if self.is_open or words == self.trained.words:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +29,9 @@ def signal_of(stop: KeyboardInterrupt) -> int:
 
 
 @contextmanager
-def stopped_like_ctrl_c() -> Iterator[None]:
-    """For a while a polite kill, too, is an exception wherever it comes, so that one can say how to go on."""
+def repeatable(where: str) -> Iterator[None]:
+    """For commands that go on by themselves when they are given again. A polite kill, too, is an exception wherever it
+    comes, between two trainings as well, so that `where` can be said: where what is done lies."""
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         raise Stopped(number)
@@ -37,6 +39,9 @@ def stopped_like_ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except KeyboardInterrupt:
+        print(f"Stopped. Go on with the same command; {where}.", file=sys.stderr)
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from groc.config import nearest_hint
@@ -16,7 +16,7 @@ from groc.paper.table import Table
 from groc.paper.tables import different_budgets
 from groc.report import table as markdown
 from groc.report import to_json
-from groc.signals import stopped_like_ctrl_c
+from groc.signals import repeatable
 
 OPEN = ("cross-domain", "domains", "held-out")
 """Tables with an open vocabulary that can be run."""
@@ -56,7 +56,8 @@ def paper(
         if damaged := Results(Path(results), quiet=True).damaged:
             raise GrocError(f"{damaged[0]}, and what it holds might be run again: mend it or take it away.")
         # Evaluations print reports, but here the table alone is the output.
-        with redirect_stdout(sys.stderr), _saying_how_to_go_on(results, runs):
+        where = f"runs are kept in {runs}, records in {results}"
+        with redirect_stdout(sys.stderr), repeatable(where):
             if name in OPEN:
                 from groc.paper.opening import run_open
                 from groc.paper.place import Place
@@ -83,16 +84,6 @@ def paper(
         print(to_json({**about, "rows": rows}))
     else:
         print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows)}")
-
-
-@contextmanager
-def _saying_how_to_go_on(results: str, runs: str) -> Iterator[None]:
-    try:
-        with stopped_like_ctrl_c():  # between two trainings, too
-            yield
-    except KeyboardInterrupt:
-        print(f"Stopped. Go on with the same command; runs are kept in {runs}, records in {results}.", file=sys.stderr)
-        raise
 
 
 def _with(place: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -16,7 +15,7 @@ from groc.proposals import Range, Space, idle, parse_space
 from groc.recipe import load_recipe
 from groc.report import table, to_json
 from groc.search import Search, Trial
-from groc.signals import stopped_like_ctrl_c
+from groc.signals import repeatable
 
 
 def show_search(
@@ -43,12 +42,8 @@ def show_search(
     if method is None:
         method = "tpe" if any(isinstance(values, Range) for values in space.values()) else "grid"
     search = Search(config, space, Path(out), trials, method, prunes, seed)
-    try:
-        with stopped_like_ctrl_c():  # between two trainings, too
-            search.run()
-    except KeyboardInterrupt:
-        print(f"Stopped. Go on with the same command; the trials are in {out}.", file=sys.stderr)
-        raise
+    with repeatable(f"the trials are in {out}"):
+        search.run()
     best = search.best
     if as_json:
         print(to_json({**search.to_dict(), "best": best and best.number}))

@@ -204,6 +204,21 @@ def test_an_old_answer_never_takes_the_place_of_a_newer_one(visit: Visit) -> Non
     assert held
 
 
+@pytest.mark.parametrize("slow", ["**/api/runs", "**/version"])
+def test_what_is_typed_while_the_page_starts_is_read_when_the_runs_are_known(visit: Visit, slow: str) -> None:
+    asked: list[str] = []
+    held: list[Route] = []
+    visit.page.route(slow, lambda route: held.append(route))
+    visit.page.reload()
+    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.type("the old boat")
+    visit.page.wait_for_timeout(500)  # more than the page waits for further letters
+    assert [url for url in asked if url.endswith(("/score", "/next"))] == []
+    (route,) = held
+    route.continue_()
+    expect(visit.words()).to_have_text(["the", "old", "boat"])
+
+
 def test_errors_are_sentences_near_their_place(visit: Visit) -> None:
     visit.refused_with = "413"
     visit.read(TEXT, 7)

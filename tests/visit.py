@@ -29,7 +29,7 @@ class Visit:
         told = f"responded with a status of {self.refused_with} "
         about_it = self.refused_with and told in message.text and "/api/" in message.location["url"]
         if message.type == "error" and not about_it:
-            self.complaints.append(message.text)
+            self.complaints.append(f"{message.text}: {message.location['url']}")
 
     def field(self, label: str) -> Locator:
         return self.page.get_by_role("textbox", name=re.compile(f"^{label}( with| if|$)"))

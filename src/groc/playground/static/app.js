@@ -176,9 +176,9 @@ for (const menu of Object.values(menus)) {
 
 async function start() {
   try {
-    runs = (await call("GET", "api/runs")).runs;
-    const { groc } = await call("GET", "version");
+    const [served, { groc }] = await Promise.all([call("GET", "api/runs"), call("GET", "version")]);
     byId("version").textContent = `Served by GroC ${groc}.`;
+    runs = served.runs; // with no wait before they are shown: what is typed is sent as soon as there are some
   } catch (problem) {
     return say(byId("banner"), problem.message);
   }

@@ -55,7 +55,7 @@ def run(page: str) -> str:
             if note.startswith("file: ") or note == "not run" or language not in ("python", "console"):
                 return block[0]
             if language == "python":
-                printed = run_python(body.replace(PORT, port), names).replace(port, PORT)
+                printed = with_port(run_python(with_port(body, PORT, port), names), port, PORT)
                 if output is None and printed:
                     return f"{block[0]}\n```text\n{printed}```\n"
                 new = replaced(block, "output", shortened(output or "", printed))
@@ -86,7 +86,7 @@ def run_python(code: str, names: dict[str, Any]) -> str:
 def run_command(text: str, port: str, stack: ExitStack, must_work: bool = False) -> str:
     """A command and what it prints, errors too."""
     line, _, shown = text.partition("\n")
-    command, said = line.removeprefix("$ ").replace(PORT, port), ""
+    command, said = with_port(line.removeprefix("$ "), PORT, port), ""
     if command.startswith("echo "):
         said, _, command = command.partition(" | ")
     words = shlex.split(command.partition(" # ")[0])
@@ -101,7 +101,7 @@ def run_command(text: str, port: str, stack: ExitStack, must_work: bool = False)
         printed = run_groc(words[1:], " ".join(shlex.split(said)[1:]) + "\n", must_work)
     else:
         raise ValueError(f"only groc and curl can be run, not {command!r}: say <!-- not run -->")
-    return f"{line}\n{shortened(shown, printed.replace(port, PORT))}"
+    return f"{line}\n{shortened(shown, with_port(printed, port, PORT))}"
 
 
 def run_groc(arguments: list[str], standard_input: str, must_work: bool) -> str:
@@ -134,6 +134,11 @@ def free_port() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return str(probe.getsockname()[1])
+
+
+def with_port(text: str, old: str, new: str) -> str:
+    """The text with another port in addresses and commands; what it counts may have the same digits."""
+    return re.sub(rf"(?<=127\.0\.0\.1:){old}\b|(?<=--port ){old}\b", new, text)
 
 
 def shortened(shown: str, printed: str) -> str:

@@ -101,7 +101,7 @@ def visit(browser: Browser, address: str) -> Iterator[Visit]:
 
 
 def ask(address: str, path: str, **body: Any) -> dict[str, Any]:
-    answer = httpx.post(f"{address}api/{path}", json=body)
+    answer = httpx.post(f"{address}api/{path}", json=body, timeout=60)
     assert answer.is_success, answer.text
     result: dict[str, Any] = answer.json()
     return result
@@ -110,6 +110,20 @@ def ask(address: str, path: str, **body: Any) -> dict[str, Any]:
 def scores(address: str, text: str, **body: Any) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = ask(address, "score", text=text, **body)["documents"][0]["words"]
     return rows
+
+
+GLOSSARY = "JSON.parse(sessionStorage['groc.glossary'])"
+
+
+def kept(visit: Visit, address: str) -> list[str]:
+    """The words that the service keeps for the visit."""
+    answer = httpx.get(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}", timeout=60)
+    return [term["word"] for term in answer.raise_for_status().json()["terms"]]
+
+
+def forget(visit: Visit, address: str) -> None:
+    """Let the service forget them."""
+    httpx.delete(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}", timeout=60).raise_for_status()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -202,6 +216,29 @@ def test_an_old_answer_never_takes_the_place_of_a_newer_one(visit: Visit) -> Non
     visit.page.wait_for_timeout(300)
     assert visit.words().all_text_contents() == ["the", "old", "boat"]
     assert held
+
+
+def test_what_was_overtaken_tells_of_no_error(visit: Visit) -> None:
+    overtaken = """() => import("/static/api.js").then(async ({ latest, isStale }) => {
+        const newest = latest();
+        const first = newest(async (signal) => {
+            await new Promise((resolve) => signal.addEventListener("abort", resolve));
+            throw new Error("it failed besides");
+        });
+        return [await newest(() => "second"), await first.catch(isStale)];
+    })"""
+    assert visit.page.evaluate(overtaken) == ["second", True]
+
+
+def test_a_text_is_asked_for_once(visit: Visit) -> None:
+    asked: list[str] = []
+    visit.read("the", 1)
+    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.page.evaluate(  # typed, to be read when no further letter has come, and overwritten before that
+        f"(text) => {{ ({PASTE})(text); document.querySelector('#examples button').click(); }}", "the dog"
+    )
+    visit.page.wait_for_timeout(500)
+    assert [url.rpartition("/")[2] for url in asked] == ["next", "score"]
 
 
 @pytest.mark.parametrize("slow", ["**/api/runs", "**/version"])
@@ -391,8 +428,7 @@ def test_words_taught_at_the_same_time_all_stay(visit: Visit, address: str) -> N
     for route in held:
         route.continue_()
     expect(visit.page.locator("#taught .look")).to_have_text(words[::-1])
-    glossary = httpx.get(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").json()
-    assert [term["word"] for term in glossary["terms"]] == words
+    assert kept(visit, address) == words
     assert held
 
 
@@ -401,10 +437,9 @@ def test_a_word_taught_as_the_service_forgets_stays(visit: Visit, address: str) 
     visit.read("the", 1)
     visit.teach("zorple", "a small dog")
     expect(visit.page.locator("#lesson .change")).to_be_visible()
-    httpx.delete(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").raise_for_status()
+    forget(visit, address)
     visit.page.evaluate(TEACH_AND_ASK)
-    glossary = httpx.get(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").json()
-    assert [term["word"] for term in glossary["terms"]] == ["zorple", "flimmer"]
+    assert kept(visit, address) == ["zorple", "flimmer"]
 
 
 TEACH_AND_ASK = """() => import("/static/glossary.js").then(({ ask, teach }) => {
@@ -432,17 +467,56 @@ def test_taught_words_outlive_a_reload_and_a_forgetful_service(visit: Visit, add
     visit.teach("zorple", "a striped animal that barks")
     expect(visit.page.locator("#lesson .change")).to_be_visible()
     taught = scores(address, "the zorple", glossary=visit.page.evaluate(GLOSSARY))[1]["surprisal"]
-    httpx.delete(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").raise_for_status()
+    forget(visit, address)
     visit.page.reload()
     expect(visit.page.locator("#taught li")).to_have_count(1)
     expect(words).to_have_count(2)
     assert shown_bits(words)[1] == pytest.approx(taught, abs=0.051)
-    httpx.delete(f"{address}api/glossaries/{visit.page.evaluate(GLOSSARY)}").raise_for_status()
+    forget(visit, address)
     visit.page.get_by_role("button", name="Remove zorple").click()
     expect(visit.page.locator("#taught li")).to_have_count(0)
 
 
-GLOSSARY = "JSON.parse(sessionStorage['groc.glossary'])"
+def test_a_word_that_the_service_took_though_it_said_otherwise_is_not_taught(visit: Visit, address: str) -> None:
+    def be_late(route: Route) -> None:
+        route.fetch()
+        route.fulfill(status=503, json={"error": "This took too long."})
+
+    visit.refused_with = "503"
+    visit.read("the old boat", 3)
+    visit.teach("zorple", "a small dog")
+    expect(visit.page.locator("#taught .look")).to_have_text(["zorple"])
+    visit.page.route("**/api/glossaries/*/terms", be_late)
+    visit.teach("old boat", "a ship")
+    expect(visit.page.locator("#teaching-error")).to_have_text("This took too long.")
+    expect(visit.page.locator("#taught .look")).to_have_text(["zorple"])
+    visit.read("an old boat", 3)
+    assert kept(visit, address) == ["zorple"]
+
+
+def test_the_lesson_of_a_word_that_is_removed_does_not_come_back(visit: Visit) -> None:
+    held: list[Route] = []
+    visit.read("the", 1)
+    visit.page.route("**/api/explain", lambda route: held.append(route))
+    visit.teach("zorple", "a small dog")
+    visit.page.get_by_role("button", name="Remove zorple").click()
+    expect(visit.page.locator("#taught li")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    visit.page.wait_for_timeout(300)
+    expect(visit.page.locator("#lesson")).to_be_empty()
+    assert held
+
+
+def test_a_word_taught_while_the_page_starts_has_its_context(visit: Visit) -> None:
+    held: list[Route] = []
+    visit.page.route("**/version", lambda route: held.append(route))
+    visit.page.reload()
+    visit.type("the old boat")
+    visit.teach("zorple", "a small dog")
+    expect(visit.page.locator("#lesson q")).to_have_text("the old boat")
+    held[0].continue_()
+    expect(visit.words()).to_have_count(3)
 
 
 def test_a_glossary_file_is_imported_or_its_broken_line_is_named(visit: Visit, tmp_path: Path) -> None:
@@ -528,7 +602,7 @@ def test_two_runs_side_by_side(visit: Visit, address: str) -> None:
     for run in ("groc", "tied"):
         expect(visit.words(run)).to_have_count(7)
         expect(visit.words(run).first).to_be_visible()
-    visit.page.wait_for_load_state("networkidle")  # words are drawn anew when the other run has answered
+    expect(visit.next_words("tied")).to_have_count(9)  # of which the heading moves what is below
     left, right = (
         visit.words(run).first.evaluate("word => word.getBoundingClientRect().toJSON()") for run in ("groc", "tied")
     )
@@ -555,7 +629,7 @@ def test_one_run_needs_no_menu(browser: Browser, serve: Serve) -> None:
 
 def test_the_token_of_the_address_opens_the_service(browser: Browser, serve: Serve) -> None:
     address = serve("groc", token="open sesame")
-    assert httpx.get(address).status_code == 401
+    assert httpx.get(address, timeout=60).status_code == 401
     visit = Visit(browser, f"{address}?token=open%20sesame")
     visit.read(TEXT, 7)
     visit.teach("zorple", "a dog")

@@ -627,7 +627,9 @@ def test_work_for_a_client_that_hangs_up_is_stopped(models: dict[str, LanguageMo
             other.sendall(f'POST {path} {head}\r\n\r\n{{"text": "the dog"}}'.encode())
             if path == "/api/generate":
                 assert other.recv(100).startswith(b"HTTP/1.1 200")
+            deadline = time.monotonic() + 60
             while client.post("/api/next", json={"text": "the"}).status_code != 429:
+                assert time.monotonic() < deadline
                 time.sleep(0.01)
         wait_for_a_place(client)
 
@@ -753,7 +755,7 @@ def test_a_stopped_service_finishes_what_runs(run_folder: Path, number: signal.S
         assert running.stderr is not None
         assert running.stderr.read() == ""
         with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{base}health")
+            httpx.get(f"{base}health", timeout=60)
 
 
 def test_another_host_needs_a_token(run_folder: Path, glossary_file: Path) -> None:
@@ -761,10 +763,10 @@ def test_another_host_needs_a_token(run_folder: Path, glossary_file: Path) -> No
         token = address.partition("?token=")[2]
         base = f"http://127.0.0.1:{httpx.URL(address).port}"
         assert len(token) >= 20
-        refused(httpx.get(f"{base}/api/runs"), 401)
-        runs = httpx.get(f"{base}/api/runs", headers={"Authorization": f"Bearer {token}"}).json()["runs"]
+        refused(httpx.get(f"{base}/api/runs", timeout=60), 401)
+        runs = httpx.get(f"{base}/api/runs", headers={"Authorization": f"Bearer {token}"}, timeout=60).json()["runs"]
         assert [run["name"] for run in runs] == ["small"]
-        assert httpx.get(f"{base}/?token={token}").status_code == 200
+        assert httpx.get(f"{base}/?token={token}", timeout=60).status_code == 200
 
 
 def test_runs_of_one_name_are_told_apart(run_folder: Path, tmp_path: Path) -> None:

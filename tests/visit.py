@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
+expect.set_options(timeout=60_000)  # a machine may be slow
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
 
@@ -24,6 +25,7 @@ class Visit:
         self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
         self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
         self.page.goto(address)
+        expect(self.page.locator("#facts")).not_to_be_empty()  # the runs are known
 
     def _hear(self, message: ConsoleMessage) -> None:
         told = f"responded with a status of {self.refused_with} "

@@ -61,9 +61,11 @@ export function latest() {
     controller.abort();
     controller = new AbortController();
     const { signal } = controller;
-    const result = await task(signal);
-    signal.throwIfAborted();
-    return result;
+    try {
+      return await task(signal);
+    } finally {
+      signal.throwIfAborted(); // also in place of an error: nobody asks any more why it failed
+    }
   };
 }
 

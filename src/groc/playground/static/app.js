@@ -62,7 +62,10 @@ function suggest() {
 }
 
 /** Not before the runs are known. */
-const refresh = () => runs.length && Promise.all([suggest(), read()]);
+function refresh() {
+  refreshSoon.cancel();
+  return runs.length && Promise.all([suggest(), read()]);
+}
 
 /** Run the task; a problem takes the place of what was shown. What a newer task overtook says nothing. */
 async function attempt(node, busy, clear, task) {
@@ -80,10 +83,12 @@ async function attempt(node, busy, clear, task) {
 
 function after(quiet, task) {
   let timer = 0;
-  return () => {
-    clearTimeout(timer);
+  const soon = () => {
+    soon.cancel();
     timer = setTimeout(task, quiet);
   };
+  soon.cancel = () => clearTimeout(timer);
+  return soon;
 }
 
 const news = {};
@@ -183,9 +188,9 @@ async function start() {
     return say(byId("banner"), problem.message);
   }
   showRuns();
-  startTeaching({ run: () => menus.run.value, text, changed: refresh });
   refresh();
 }
 
 write(recall("text", EXAMPLES[0][1])); // at once: what is typed while the runs are asked for must stay
+startTeaching({ run: () => menus.run.value || undefined, text, changed: refresh });
 start();

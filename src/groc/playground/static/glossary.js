@@ -3,6 +3,8 @@
 import { call } from "./api.js";
 import { recall, remember } from "./session.js";
 
+const UNSURE = [0, 503]; // no answer, or one that came before the work was done
+
 let id = recall("glossary");
 let terms = new Map(recall("terms", []).map((term) => [term.word, term]));
 let restoring = null;
@@ -34,7 +36,12 @@ export async function ask(path, body, signal) {
 function change(after, tell) {
   return inTurn(async () => {
     const changed = after(); // not earlier: the change before this one counts
-    await unlessForgotten(tell, () => create(changed));
+    try {
+      await unlessForgotten(tell, () => create(changed));
+    } catch (error) {
+      if (UNSURE.includes(error.status)) keep(null); // it may have changed: what is taught here counts, made anew
+      throw error;
+    }
     terms = changed;
     remember("terms", taught());
   });
@@ -68,6 +75,10 @@ function restore() {
 
 async function create(content) {
   const answer = await call("POST", "api/glossaries", { terms: [...content.values()] });
-  id = answer.id;
+  keep(answer.id);
+}
+
+function keep(answered) {
+  id = answered;
   remember("glossary", id);
 }

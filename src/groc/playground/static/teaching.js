@@ -17,7 +17,8 @@ const LETTER = "[[\\p{L}\\p{M}\\p{N}]--[\\p{Script=Han}\\p{Script=Hiragana}\\p{S
 const BETWEEN = `(?<!${LETTER}(?=${LETTER}))`; // anywhere but inside a word
 
 let shown = null;
-let settings = { run: () => undefined, text: () => "", changed: () => {} };
+let attempts = 0; // under way
+let settings;
 
 /** `run()` and `text()` say what to explain words with; `changed()` is called when the taught words are others. */
 export function startTeaching(given) {
@@ -103,7 +104,7 @@ function item(term) {
   remove.addEventListener("click", () =>
     attempt(async () => {
       await unteach(term.word);
-      shown = null;
+      newest(() => (shown = null)); // a lesson on its way is of no use any more
       place.replaceChildren();
       list();
       settings.changed();
@@ -115,12 +116,14 @@ function item(term) {
 
 async function attempt(task) {
   say(error);
+  attempts += 1;
   form.setAttribute("aria-busy", "true");
   try {
     await task();
   } catch (problem) {
     if (!isStale(problem)) say(error, problem.message);
   } finally {
-    form.removeAttribute("aria-busy");
+    attempts -= 1;
+    if (!attempts) form.removeAttribute("aria-busy");
   }
 }

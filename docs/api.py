@@ -35,7 +35,6 @@ BEHIND = {
         "Chain",
     ),
     "groc.text": ("tokeniser", "read_tokens", "Token"),
-    "groc.errors": ("GrocError",),
 }
 """What stands behind the methods of a model."""
 NAMED = {*groc.__all__, *itertools.chain.from_iterable(BEHIND.values())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -15,10 +16,10 @@ from conftest import as_pairs, snapshot, tiny_settings
 
 from groc import checkpoint
 from groc.cli import main
-from groc.commands import demo
+from groc.commands import data, demo
 from groc.compute import Group
 from groc.errors import GrocError
-from groc.files import alone, write_text
+from groc.files import alone, in_turn, write_text
 from groc.running import LOCK, START, may_resume
 
 pytest.importorskip("fcntl", reason="Windows has no such locks")
@@ -118,6 +119,39 @@ def test_what_is_begun_anew_is_the_start_of_a_run_and_nobody_s_but_its_own(tmp_p
     with pytest.raises(GrocError, match="holds no state"):
         may_resume(tmp_path / "foreign", group)
     assert [*snapshot(tmp_path / "foreign")] == [checkpoint.CARD]
+
+
+def test_of_two_corpora_of_one_name_the_first_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, out = tmp_path / "text.txt", tmp_path / "out"
+    text.write_text("".join(f"line {number}\n" for number in range(100)))
+    prepare_alone = data.prepare
+    left: list[dict[str, str]] = []
+
+    def command(seed: int, *more: str) -> list[str]:
+        budgets = ["--train", "60", "--valid", "20", "--test", "20"]
+        return ["data", "prepare", str(text), "--out", str(out), "--seed", str(seed), *budgets, *more]
+
+    def prepare_slowly(*arguments: Any) -> None:
+        monkeypatch.setattr(data, "prepare", prepare_alone)
+        assert main(command(1)) == 0
+        left.append(snapshot(out))
+        prepare_alone(*arguments)
+
+    monkeypatch.setattr(data, "prepare", prepare_slowly)
+    assert main(command(2)) == 1
+    assert "is there already" in said(capsys)
+    assert [snapshot(out)] == left
+    with in_turn(out):  # as another process that is about to write
+        second = subprocess.Popen([sys.executable, "-m", "groc", *command(2, "--name", "other")])
+        while not (staged := [*out.glob(".groc-*/other/*.txt")]):
+            assert second.poll() is None
+        time.sleep(0.5)
+        assert not (out / "other").exists()
+    assert staged
+    assert second.wait() == 0
+    assert {row["set"] for row in json.loads((out / data.STATISTICS).read_text())["texts"]} == {"text", "other"}
 
 
 def test_adapting_too(corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

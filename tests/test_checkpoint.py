@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import math
 import os
 import pickle
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from conftest import CLOSED_KINDS, KINDS, NEW_WORDS, TERMS, no_room_beyond, shake, snapshot, tiny_config, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 import groc
 from groc import checkpoint
@@ -243,6 +245,13 @@ class TestBadFolders:
         path.write_bytes(content[: int(share * len(content))])
         refused(saved, "damaged")
         path.write_bytes(content)
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf])
+    def test_weights_that_are_not_finite(self, saved: Path, value: float) -> None:
+        weights = load_file(saved / checkpoint.WEIGHTS)
+        next(iter(weights.values())).flatten()[-1] = value
+        save_file(weights, saved / checkpoint.WEIGHTS)
+        refused(saved, "not finite")
 
     @pytest.mark.parametrize(
         ("kind", "name"),

@@ -521,7 +521,7 @@ def broken_corpus(corpus_folder: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 BROKEN = {
-    "missing split": ("{split}.txt", None, r"has no {split} text: add {split}\.txt"),
+    "missing split": ("{split}.txt", None, r"has no file with a {split} text: add {split}\.txt"),
     "empty split": ("{split}.txt", b"", r"{split}\.txt holds no words"),
     "blank split": ("{split}.txt", b"\n \n", r"{split}\.txt holds no words"),
     "not UTF-8": ("{split}.txt", b"good\ncaf\xe9\n", r"{split}\.txt, line 2 is not UTF-8"),
@@ -989,7 +989,7 @@ class TestSignals:
         _, err = process.communicate(timeout=120)
         os.close(end)
         assert process.returncode == -signal.SIGINT
-        assert err.splitlines() == ["Stopped before training began; nothing was written."]
+        assert err.splitlines() == ["Stopped before training began: there is nothing to go on with."]
         assert not (tmp_path / "run").exists()
 
     @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")

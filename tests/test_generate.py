@@ -109,6 +109,8 @@ def test_unk_is_drawn_only_if_asked_for(vocabulary: Vocabulary, glossary: Glossa
     assert UNKNOWN not in drawn(model, seed=1)
     assert UNKNOWN not in drawn(model, seed=1, temperature=0)
     assert set(drawn(model, seed=1, unknown=True)) == {UNKNOWN}
+    with pytest.raises(GrocError, match="has no <unk>"):
+        generate(checkpoint.load().model, unknown=True)
 
 
 def test_new_words_of_the_text_can_be_drawn_and_the_model_stays_as_it_was(model: LanguageModel) -> None:

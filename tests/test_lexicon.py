@@ -348,6 +348,8 @@ class TestGlossary:
             ("a.csv", b'x,"open\ny,z\nv,"a, b"\n', "a quotation mark opens"),  # closed where another one opens
             ("a.csv", b'x,"open\n' + b"a long text\n" * 20_000, "a quotation mark opens"),  # longer than a cell may be
             ("a.csv", b'x,"closed"y', "a quotation mark opens"),
+            ("a.csv", b"x," + b"long" * 40_000, "more than 131,072 characters: a .jsonl file"),
+            ("a.tsv", b"x\t" + b"long" * 40_000, "more than 131,072 characters: a .jsonl file"),
             ("a.csv", b"x,a\rb", "a carriage return stands alone"),
             ("a.csv", b"x\ty\tz", "name a file with tabs .tsv"),
             ("a.csv", b'"x\nof two lines",y,z,more', "4 columns"),
@@ -544,7 +546,7 @@ class TestWhatAModelCannotBeTaught:
         with pytest.raises(GrocError, match="give a definition and a list"):
             Glossary({"x": entry})
 
-    @pytest.mark.parametrize("word", ["<eos>", "<UNK>", "a\x1b[31m", "nul\0"])
-    def test_marks_and_control_characters(self, word: str) -> None:
+    @pytest.mark.parametrize("word", ["<eos>", "<UNK>", "a\x1b[31m", "nul\0", "\u200b", "soft \xad", "x" * 10_001])
+    def test_what_is_no_word_of_a_text(self, word: str) -> None:
         with pytest.raises(GrocError, match="cannot be taught"):
             Glossary({word: ("text", [])}).as_words(lower=True)

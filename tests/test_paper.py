@@ -823,7 +823,7 @@ def test_what_is_missing_is_trained_once(
     assert record.read_text() == text
 
 
-@pytest.mark.parametrize("lacks", ["corpora/wikitext-2", "corpora/penn has no test text"])
+@pytest.mark.parametrize("lacks", ["corpora/wikitext-2", "corpora/penn has no file with a test text"])
 def test_a_text_that_is_not_there_is_known_before_training(
     lacks: str, tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

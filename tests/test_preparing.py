@@ -216,7 +216,7 @@ class TestCommand:
             (["text.txt", "text.txt.gz", "--out", "data"], "would both become the set text"),
             (["text.txt", "--out", "there", *SMALL], "is there already"),
             (["broken.gz", "--out", "data", *SMALL], "is damaged"),
-            (["text.txt", "--out", "text.txt.gz", *SMALL], "text.txt.gz cannot be written"),
+            (["text.txt", "--out", "text.txt.gz", *SMALL], "text.txt.gz is a file, so no corpus"),
             *(
                 (["text.txt", "--out", "data", "--name", name, *SMALL], f"{name!r} cannot be the name")
                 for name in ("../x", "a/b", "a/", "..", ".hid", "", "a\nb", "statistics.json")

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from groc.errors import GrocError
     from groc.lexicon import Glossary, Lexicon, WordNet
     from groc.model import LanguageModel
     from groc.scoring import Scores, score
     from groc.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
-__all__ = ["Glossary", "LanguageModel", "Scores", "Vocabulary", "WordNet", "load", "score"]
+__all__ = ["Glossary", "GrocError", "LanguageModel", "Scores", "Vocabulary", "WordNet", "load", "score"]
 
 _HOMES = {
     "Glossary": "groc.lexicon",
+    "GrocError": "groc.errors",
     "LanguageModel": "groc.model",
     "Scores": "groc.scoring",
     "Vocabulary": "groc.vocabulary",

@@ -97,7 +97,7 @@ class Corpus:
         if path := self.find(self.folder, split):
             return path
         raise GrocError(
-            f"{self.folder} has no {split} text: add {split}.txt (or {split}.txt.gz, {split}.txt.xz), "
+            f"{self.folder} has no file with a {split} text: add {split}.txt (or {split}.txt.gz, {split}.txt.xz), "
             "one sentence a line with spaces between words."
         )
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from groc.errors import GrocError
@@ -143,6 +143,20 @@ def alone(lock: Path, otherwise: str) -> Iterator[None]:
             raise GrocError(otherwise) from None
         except OSError:
             pass  # a file system without locks
+        yield
+
+
+@contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Let one process after the other change a folder, by a lock on the folder itself, so that no file is left."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        if fcntl is not None:
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

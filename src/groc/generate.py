@@ -49,6 +49,8 @@ def generate(
         raise GrocError(f"top-k is the number of words to draw from, not {top_k}: give 1 or more, or 0 for all words.")
     if not 0 < top_p <= 1:
         raise GrocError(f"top-p is a share of the probability, not {top_p}: give more than 0 and at most 1.")
+    if unknown and UNKNOWN not in model.vocabulary:
+        raise GrocError(f"The model has no {UNKNOWN} that could be among the words: leave that out.")
     context = read_context(model, text, tokenised=tokenised)
     return _words(context, length, random.Random(seed), temperature, top_k, top_p, unknown)
 

@@ -295,6 +295,8 @@ class Trainer:
         position = self.position
         losses = torch.cat(self.group.gather(self._mean_losses()))
         train_loss = losses.mean().item()
+        if not math.isfinite(perplexity(train_loss)):
+            raise self._diverged("the perplexity is")
         valid_loss = self._valid_loss()
         if not math.isfinite(perplexity(valid_loss)):
             raise self._diverged("the valid perplexity is")

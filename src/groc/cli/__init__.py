@@ -152,7 +152,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
             )
         except KeyboardInterrupt as stop:
             if type(stop) is KeyboardInterrupt:  # else the command has said what it left behind
-                print("Stopped before training began; nothing was written.", file=sys.stderr)
+                print("Stopped before training began: there is nothing to go on with.", file=sys.stderr)
             raise
 
     parser.add_argument(

@@ -102,7 +102,9 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length", type=int, default=50, help="how many words, ends of lines counted (default: 50)")
     parser.add_argument("--seed", type=int, help="the same number gives the same text")
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 plainer, above 1 wilder, 0 no chance")
-    parser.add_argument("--top-k", type=int, default=0, metavar="K", help="draw from the K most probable words alone")
+    parser.add_argument(
+        "--top-k", type=int, default=0, metavar="K", help="draw from the K most probable words alone (0: all)"
+    )
     parser.add_argument(
         "--top-p", type=float, default=1.0, metavar="P", help="draw from the fewest words that hold the share P"
     )

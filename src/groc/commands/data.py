@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from groc.errors import GrocError
-from groc.files import Writer, explained, text_writer, write_together
+from groc.files import Writer, explained, in_turn, text_writer, write_together
 from groc.preparing import find_sources, line_tokeniser, prepare
 from groc.report import to_json
 from groc.text_statistics import describe, find_sets, statistics
@@ -38,6 +38,8 @@ def prepare_data(
             raise GrocError(f"--name is for one file, and there are {len(found)}: give them one at a time.")
         found = dict(zip([name], found.values(), strict=True))
     folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise GrocError(f"{folder} is a file, so no corpus can be kept there: choose another --out.")
     for chosen in found:
         check_target(folder, chosen)
     # Nothing stands in --out before all files are prepared: if one fails, the next try finds what this one found.
@@ -49,10 +51,13 @@ def prepare_data(
         for chosen, path in found.items():
             tokenise = line_tokeniser(path, lower=lower, tokenised=tokenised, language=language)
             prepare(path, staged / chosen, budgets, tokenise, seed)
-        sets = {**(find_sets(folder) if folder.is_dir() else {}), **find_sets(staged)}
-        figures = statistics(dict(sorted(sets.items())))
-        writers = {folder / path.relative_to(staged): mover(path) for path in staged.glob("*/*")}
-        write_together({folder / STATISTICS: text_writer(to_json(figures, indent=1) + "\n"), **writers})
+        with in_turn(folder):
+            for chosen in found:
+                check_target(folder, chosen)  # another process may have been first
+            sets = {**find_sets(folder), **find_sets(staged)}
+            figures = statistics(dict(sorted(sets.items())))
+            writers = {folder / path.relative_to(staged): mover(path) for path in staged.glob("*/*")}
+            write_together({folder / STATISTICS: text_writer(to_json(figures, indent=1) + "\n"), **writers})
     print(to_json({"folder": out, **figures}) if as_json else describe(figures))
 
 

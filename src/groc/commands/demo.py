@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from groc import checkpoint
@@ -40,23 +41,24 @@ NEW_WORDS, NEAREST, GUESSES = 10, 6, 4
 
 def demo(out: str, epochs: int | None, seed: int, as_json: bool) -> None:
     folder = Path(out)
+    configs = {variant: _config(variant, folder / HOME, epochs, seed) for variant in (GROC, TIED)}
     if not (folder / LOCK).is_file():
         check(folder)  # before there is a lock in somebody else's
     busy = f"Another demo is being made in {folder}: wait for its end, or choose another --out."
     with alone(folder / LOCK, busy):
         claim(folder)
         clear(folder)
-        _make(folder, epochs, seed, as_json)
+        _make(folder, configs, seed, as_json)
 
 
-def _make(folder: Path, epochs: int | None, seed: int, as_json: bool) -> None:
+def _make(folder: Path, configs: Mapping[str, Config], seed: int, as_json: bool) -> None:
     started = time.monotonic()
     _say("Corpus one: WordNet's usage examples. Corpus two: the docstrings of Python's standard library.")
     corpora.write_home(_wordnet(), folder / HOME, seed)
     corpora.write_away(folder / AWAY, seed)
-    for variant in (GROC, TIED):
+    for variant, config in configs.items():
         _say(f"\nTraining {variant} on the usage examples.")
-        run(_config(variant, folder / HOME, epochs, seed), folder / variant, resume=False, group=Group())
+        run(config, folder / variant, resume=False, group=Group())
     _say("\nReading both test texts, the second in a vocabulary that neither model was trained on.")
     figures = compare(folder, started)
     write_text(folder / FIGURES, json.dumps(figures.to_dict(), indent=1) + "\n")

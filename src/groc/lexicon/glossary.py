@@ -13,6 +13,7 @@ from groc.files import write_text
 from groc.lexicon.base import Entry, Sense
 from groc.lexicon.fingerprint import fingerprint
 from groc.lexicon.terms import WHITE_SPACE, Term, read_terms
+from groc.text import LONGEST_WORD, is_visible
 from groc.vocabulary import END, SEPARATOR, UNKNOWN
 
 
@@ -77,9 +78,16 @@ class Glossary:
         for term in self._terms.values():
             parts = [part for part in SEPARATOR.split(term.word.lower() if lower else term.word) if part]
             word = self.mark.join(parts)
-            if word in (END, UNKNOWN) or any(category(character) == "Cc" for character in word):
+            control = any(category(character) == "Cc" for character in word)
+            if control or word in (END, UNKNOWN) or not all(map(is_visible, parts)):
                 raise GrocError(
-                    f"The term {term.word!r} cannot be taught: {END}, {UNKNOWN} and control characters are no words."
+                    f"The term {term.word!r} cannot be taught: {END}, {UNKNOWN}, control characters and what cannot be "
+                    "seen are no words."
+                )
+            if len(word) > LONGEST_WORD:
+                raise GrocError(
+                    f"The term {term.word[:20]!r} ... cannot be taught: it has {len(word):,} characters, a word may "
+                    f"have {LONGEST_WORD:,}."
                 )
             if word in words:
                 raise GrocError(

@@ -177,6 +177,8 @@ def _broken_cell(path: Path, first: int, row: str, problem: str) -> GrocError:
             "a quotation mark opens a cell here, and none closes it before a comma or the end of a line "
             '(within a cell write "" for one)'
         )
+    elif "field limit" in problem:
+        problem = f"a cell has more than {csv.field_size_limit():,} characters: a .jsonl file takes longer ones"
     return _broken(path, first + row.count("\n", 0, begin), problem)
 
 

@@ -279,6 +279,18 @@ def test_command_tells_a_person(runs: dict[str, Path], tmp_path: Path, capsys: p
     assert "not one word" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("word", "note"), [("zeb's", "In a text it is read as: zeb 's."), ("cafe\u0301", "as: caf\xe9."), ("zebra", "")]
+)
+def test_command_says_where_a_text_has_a_word_otherwise(
+    runs: dict[str, Path], capsys: pytest.CaptureFixture[str], word: str, note: str
+) -> None:
+    assert main(["explain", str(runs["groc"]), word]) == 0
+    out = capsys.readouterr().out
+    assert note in out
+    assert ("In a text" in out) == bool(note)
+
+
 def test_command_tells_how_rare_a_rare_word_is(
     vocabulary: Vocabulary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from groc.commands.columns import bar, columns, percentage
 from groc.commands.opening import open_model
 from groc.commands.shading import shown
+from groc.context import words_of
 from groc.explain import Explanation, Part, explain
 from groc.model import LanguageModel
 from groc.report import to_json
@@ -27,6 +28,9 @@ def _blocks(explanation: Explanation, model: LanguageModel) -> list[str]:
         facts = [["relations", relations or "(none)"], ["definition", definition or "(none)"], *facts]
     seen = "seen in training" if explanation.seen else "never seen in training"
     blocks = [f"{explanation.word}: {seen}", columns(facts)]
+    as_text = words_of(model, explanation.word, tokenised=False)
+    if as_text and as_text != [explanation.word] and not explanation.seen:
+        blocks.insert(1, f"In a text it is read as: {' '.join(as_text)}. A glossary can make it one word.")
     if explanation.probability is not None:
         where = f"Behind {explanation.context!r}" if explanation.context else "At the start of a text"
         blocks.append(

@@ -145,12 +145,16 @@ def test_of_two_corpora_of_one_name_the_first_is_kept(
     assert [snapshot(out)] == left
     with in_turn(out):  # as another process that is about to write
         second = subprocess.Popen([sys.executable, "-m", "groc", *command(2, "--name", "other")])
-        while not (staged := [*out.glob(".groc-*/other/*.txt")]):
-            assert second.poll() is None
-        time.sleep(0.5)
-        assert not (out / "other").exists()
-    assert staged
-    assert second.wait() == 0
+        try:
+            while not [*out.glob(".groc-*/other/*.txt")]:
+                assert second.poll() is None
+                time.sleep(0.01)
+            time.sleep(0.5)
+            assert not (out / "other").exists()
+        except AssertionError:
+            second.kill()
+            raise
+    assert second.wait(120) == 0
     assert {row["set"] for row in json.loads((out / data.STATISTICS).read_text())["texts"]} == {"text", "other"}
 
 

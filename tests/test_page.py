@@ -477,12 +477,15 @@ def test_taught_words_outlive_a_reload_and_a_forgetful_service(visit: Visit, add
     expect(visit.page.locator("#taught li")).to_have_count(0)
 
 
-def test_a_word_that_the_service_took_though_it_said_otherwise_is_not_taught(visit: Visit, address: str) -> None:
+@pytest.mark.parametrize("status", [503, 504])
+def test_a_word_that_the_service_took_though_it_said_otherwise_is_not_taught(
+    visit: Visit, address: str, status: int
+) -> None:
     def be_late(route: Route) -> None:
         route.fetch()
-        route.fulfill(status=503, json={"error": "This took too long."})
+        route.fulfill(status=status, json={"error": "This took too long."})
 
-    visit.refused_with = "503"
+    visit.refused_with = str(status)
     visit.read("the old boat", 3)
     visit.teach("zorple", "a small dog")
     expect(visit.page.locator("#taught .look")).to_have_text(["zorple"])
@@ -499,13 +502,32 @@ def test_the_lesson_of_a_word_that_is_removed_does_not_come_back(visit: Visit) -
     visit.read("the", 1)
     visit.page.route("**/api/explain", lambda route: held.append(route))
     visit.teach("zorple", "a small dog")
+    expect(visit.page.locator("#taught li")).to_have_count(1)
+    answers = [(route, route.fetch()) for route in held]
     visit.page.get_by_role("button", name="Remove zorple").click()
     expect(visit.page.locator("#taught li")).to_have_count(0)
-    for route in held:
-        route.continue_()
+    for route, answer in answers:
+        route.fulfill(response=answer)
     visit.page.wait_for_timeout(300)
     expect(visit.page.locator("#lesson")).to_be_empty()
-    assert held
+    assert len(answers) == 2
+
+
+def test_a_lesson_on_its_way_outlives_the_removal_of_another_word_and_follows_the_run(visit: Visit) -> None:
+    held: list[Route] = []
+    visit.read("the", 1)
+    visit.teach("flimmer", "a large dog")
+    expect(visit.page.locator("#lesson .change")).to_be_visible()
+    visit.page.route("**/api/explain", lambda route: held.append(route))
+    visit.teach("zorple", "a small dog")
+    expect(visit.page.locator("#taught li")).to_have_count(2)
+    visit.page.get_by_role("button", name="Remove flimmer").click()
+    expect(visit.page.locator("#taught li")).to_have_count(1)
+    visit.page.unroute("**/api/explain")
+    with visit.page.expect_request(lambda request: request.url.endswith("/explain")) as asked:
+        visit.page.locator("#run").select_option("tied")
+    assert asked.value.post_data_json["run"] == "tied"
+    expect(visit.page.locator("#lesson")).to_contain_text("zorple")
 
 
 def test_a_word_taught_while_the_page_starts_has_its_context(visit: Visit) -> None:
@@ -602,7 +624,7 @@ def test_two_runs_side_by_side(visit: Visit, address: str) -> None:
     for run in ("groc", "tied"):
         expect(visit.words(run)).to_have_count(7)
         expect(visit.words(run).first).to_be_visible()
-    expect(visit.next_words("tied")).to_have_count(9)  # of which the heading moves what is below
+    expect(visit.next_words("tied")).to_have_count(9)  # the heading of these moves the words down
     left, right = (
         visit.words(run).first.evaluate("word => word.getBoundingClientRect().toJSON()") for run in ("groc", "tied")
     )

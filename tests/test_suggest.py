@@ -75,6 +75,11 @@ def test_over_a_list_probabilities_are_the_models_and_sum_to_one(
         assert sum(one.probability for one in suggestions) == pytest.approx(1)
 
 
+def test_a_model_without_unk_suggests_none() -> None:
+    with pytest.raises(GrocError, match="has no <unk>"):
+        next_words(checkpoint.load().model, unknown=True)
+
+
 @given(text=TEXTS, limit=st.integers(1, 60), unknown=st.booleans())
 def test_over_all_words_they_are_the_models_own_and_unk_comes_only_if_asked_for(
     models: dict[str, LanguageModel], text: str, limit: int, unknown: bool

@@ -541,17 +541,21 @@ class TestPacked:
         ids = list(range(len(model.vocabulary)))
         assert abs(score(model, ids).log_prob - score(loaded, ids).log_prob).max() < 0.02
 
-    @pytest.mark.parametrize("damage", ["longer", "unequal", "missing"])
-    def test_damage_is_told(self, packed: tuple[Path, LanguageModel], damage: str) -> None:
+    @pytest.mark.parametrize(
+        ("damage", "told"),
+        [("longer", "do not fit"), ("unequal", "do not fit"), ("missing", "do not fit"), ("infinite", "not finite")],
+    )
+    def test_damage_is_told(self, packed: tuple[Path, LanguageModel], damage: str, told: str) -> None:
         path = packed[0] / checkpoint.VECTORS
         tensors, facts = checkpoint.read_tensors(path)
         damaged = {
             "longer": {name: torch.cat([tensor, tensor]) for name, tensor in tensors.items()},
             "unequal": {**tensors, "input": tensors["input"][:-1].clone()},
             "missing": {},
+            "infinite": {**tensors, "input": tensors["input"] / 0},
         }
         checkpoint.write_tensors(path, damaged[damage], facts)
-        with pytest.raises(GrocError, match="do not fit"):
+        with pytest.raises(GrocError, match=told):
             groc.load(packed[0], lexicon=Empty())
 
     @torch.no_grad()

@@ -166,7 +166,7 @@ def load(
             raise GrocError(f"{folder} has no {name}: training has not saved any yet, or the copy is incomplete.")
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     stored = Glossary.read(folder / LEXICON, exact=True) if grounded and not packed else None
-    vectors = _finite_tensors(folder / VECTORS) if packed else None
+    vectors = read_weights(folder / VECTORS) if packed else None
     for name, size in (
         (VOCABULARY, len(vocabulary)),
         (LEXICON, len(stored) if stored is not None else len(vocabulary)),
@@ -176,7 +176,7 @@ def load(
                 f"{folder / name} has {size} words where {document.get('words')} belong: it is damaged or from another "
                 "model, so copy the folder again."
             )
-    weights = _finite_tensors(folder / WEIGHTS)
+    weights = read_weights(folder / WEIGHTS)
     warning = ""
     if grounded and lexicon is None:
         lexicon, warning = _lexicon_of_training(config, None if packed else document.get("lexicon"))
@@ -307,10 +307,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise GrocError(f"{path} is damaged or not a safetensors file: copy it again, or {anew}.") from None
 
 
-def _finite_tensors(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Of a model or its words, which must be numbers."""
     tensors = read_tensors(path)[0]
     if not all(tensor.isfinite().all() for tensor in tensors.values()):
-        raise GrocError(f"{path} has numbers that are not finite, so the model cannot be used: copy it again.")
+        raise GrocError(
+            f"{path} has numbers that are not finite, so the model cannot be used: copy it or train it again."
+        )
     return tensors
 
 

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from groc.compute import full_float32
+from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.nn.dropout import evaluating
 from groc.nn.prefix import State
 from groc.scoring import UNROLL
 from groc.text import straightened, token_lines
-from groc.vocabulary import END
+from groc.vocabulary import END, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,13 @@ def words_of(model: LanguageModel, text: str, tokenised: bool) -> list[str]:
     if words and "\n" not in text[behind:]:
         words.pop()  # the last line goes on
     return words
+
+
+def check_unknown(model: LanguageModel, unknown: bool) -> None:
+    if unknown and UNKNOWN not in model.vocabulary:
+        raise GrocError(
+            f"The model has no {UNKNOWN} that could be among the words: leave out --unknown (unknown=True)."
+        )
 
 
 def with_words(model: LanguageModel, words: Iterable[str]) -> LanguageModel:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from groc.context import Context, read_context
+from groc.context import Context, check_unknown, read_context
 from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.vocabulary import END, UNKNOWN
@@ -39,7 +39,8 @@ def generate(
 
     The same `seed` gives the same words; without one they differ each time. The probabilities are raised to the power
     1 / `temperature` (0: always the most probable word); then the `top_k` most probable words are kept (0: all), and of
-    these as few as hold the share `top_p` of what is left. `<unk>` is drawn only if `unknown` is true.
+    these as few as hold the share `top_p` of what is left. `<unk>` is drawn only if `unknown` is
+    true, which a model without one refuses.
     """
     if length < 0:
         raise GrocError(f"The length is the number of words to generate, not {length}: give 0 or more.")
@@ -49,8 +50,7 @@ def generate(
         raise GrocError(f"top-k is the number of words to draw from, not {top_k}: give 1 or more, or 0 for all words.")
     if not 0 < top_p <= 1:
         raise GrocError(f"top-p is a share of the probability, not {top_p}: give more than 0 and at most 1.")
-    if unknown and UNKNOWN not in model.vocabulary:
-        raise GrocError(f"The model has no {UNKNOWN} that could be among the words: leave that out.")
+    check_unknown(model, unknown)
     context = read_context(model, text, tokenised=tokenised)
     return _words(context, length, random.Random(seed), temperature, top_k, top_p, unknown)
 

@@ -211,7 +211,7 @@ def _alone_in(folder: Path) -> AbstractContextManager[None]:
 def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:
     """The strict valid figure of the kept weights, written into the checkpoint and the record of the run."""
     model, config = trainer.model, trainer.config
-    model.load_state_dict(checkpoint.read_tensors(folder / checkpoint.WEIGHTS)[0])
+    model.load_state_dict(checkpoint.read_weights(folder / checkpoint.WEIGHTS))
     progress = Progress("strict valid perplexity", len(trainer.valid_ids), shown=not trainer.quiet)
     summary = summarise(trainer.score_valid(streams=1, progress=progress))
     progress.close()

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from groc.compute import full_float32
-from groc.context import as_read, read_context
+from groc.context import as_read, check_unknown, read_context
 from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.scoring import in_bits
@@ -45,11 +45,13 @@ def next_words(
     """The most probable next words behind a text (behind no text: the first words of one), the best first.
 
     They come from the model's list, which the text's own words join, and have the model's probabilities; `<unk>` is
-    among them only if `unknown` is true. Given `words`, the model chooses among just these, known or new, and their
-    probabilities sum to one. `reasons` is how many of the nearest trained words each comes with.
+    among them only if `unknown` is true, which a model without one refuses. Given `words`, the model chooses among just
+    these, known or new, and their probabilities sum to one. `reasons` is how many of the nearest trained words each
+    comes with.
     """
     if limit < 1:
         raise GrocError(f"The limit is the number of words to suggest, not {limit}: give 1 or more.")
+    check_unknown(model, unknown)
     if words is not None:
         words = _listed(model, words)
     context = read_context(model, text, tokenised=tokenised, words=words or ())

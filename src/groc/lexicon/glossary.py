@@ -81,8 +81,8 @@ class Glossary:
             control = any(category(character) == "Cc" for character in word)
             if control or word in (END, UNKNOWN) or not all(map(is_visible, parts)):
                 raise GrocError(
-                    f"The term {term.word!r} cannot be taught: {END}, {UNKNOWN}, control characters and what cannot be "
-                    "seen are no words."
+                    f"The term {term.word!r} cannot be taught: {END}, {UNKNOWN}, control characters and format "
+                    "characters alone are no words."
                 )
             if len(word) > LONGEST_WORD:
                 raise GrocError(

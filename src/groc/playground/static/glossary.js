@@ -3,8 +3,6 @@
 import { call } from "./api.js";
 import { recall, remember } from "./session.js";
 
-const UNSURE = [0, 503]; // no answer, or one that came before the work was done
-
 let id = recall("glossary");
 let terms = new Map(recall("terms", []).map((term) => [term.word, term]));
 let restoring = null;
@@ -39,7 +37,8 @@ function change(after, tell) {
     try {
       await unlessForgotten(tell, () => create(changed));
     } catch (error) {
-      if (UNSURE.includes(error.status)) keep(null); // it may have changed: what is taught here counts, made anew
+      const refused = error.status >= 400 && error.status < 500;
+      if (!refused) keep(null); // it may have been changed: what is taught here counts, and is made anew
       throw error;
     }
     terms = changed;

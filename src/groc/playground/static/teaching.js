@@ -61,11 +61,11 @@ byId("file").addEventListener("change", (event) => {
 
 /** The word without and with the taught words. */
 async function show(term) {
+  shown = term; // at once: while the answer is on its way, another run may be chosen, or the word removed
   const body = { word: joined(term), context: context(term.word), run: settings.run() };
   const [before, after] = await newest((signal) =>
     Promise.all([call("POST", "api/explain", body, signal), ask("api/explain", body, signal)]),
   );
-  shown = term;
   place.replaceChildren(lesson(before, after));
 }
 
@@ -104,8 +104,10 @@ function item(term) {
   remove.addEventListener("click", () =>
     attempt(async () => {
       await unteach(term.word);
-      newest(() => (shown = null)); // a lesson on its way is of no use any more
-      place.replaceChildren();
+      if (shown?.word === term.word) {
+        newest(() => (shown = null)); // nor is its lesson to come any more
+        place.replaceChildren();
+      }
       list();
       settings.changed();
       (byId("taught").querySelector(".quiet") ?? form.elements.word).focus();

@@ -137,7 +137,7 @@ class TestBadInput:
 
     def test_a_missing_split_is_named(self, tmp_path: Path) -> None:
         write(tmp_path, "a\n")
-        with pytest.raises(GrocError, match=r"no valid text.*valid\.txt"):
+        with pytest.raises(GrocError, match=r"no file with a valid text.*valid\.txt"):
             Corpus(tmp_path).text("valid")
 
     @pytest.mark.parametrize("content", ["", "\n", " \n\n"])

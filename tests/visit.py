@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,6 +34,13 @@ class Visit:
         about_it = self.refused_with and told in message.text and "/api/" in message.location["url"]
         if message.type == "error" and not about_it:
             self.complaints.append(f"{message.text}: {message.location['url']}")
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Let the browser tell what it does until the condition holds."""
+        end = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < end
+            self.page.wait_for_timeout(10)
 
     def field(self, label: str) -> Locator:
         return self.page.get_by_role("textbox", name=re.compile(f"^{label}( with| if|$)"))

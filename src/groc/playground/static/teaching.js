@@ -105,7 +105,8 @@ function item(term) {
     attempt(async () => {
       await unteach(term.word);
       if (shown?.word === term.word) {
-        newest(() => (shown = null)); // nor is its lesson to come any more
+        shown = null;
+        newest(() => {}); // nor is its lesson to come any more
         place.replaceChildren();
       }
       list();

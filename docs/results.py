@@ -14,6 +14,7 @@ from groc.paper.domains import DOMAINS
 from groc.paper.figures import FIGURES, draw
 from groc.paper.published import DATASETS, MODELS
 from groc.paper.runs import Job
+from groc.paper.searches import as_long
 from groc.paper.table import Row
 from groc.paper.tables import by_bin
 from groc.report import table as laid_out
@@ -36,7 +37,6 @@ decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this 
 {fill(MARKED, 120)}
 """
 OLDER_ABLATIONS = "../results/penn-ablations-fixed-streams-h200.json"
-EPOCHS = "training.epochs"
 FEW_MISSING = 3
 """Cells of a table that were not run and are named; of more their number is."""
 OTHERS_DEFINITION = "another word's definition"
@@ -130,11 +130,7 @@ def settings_run(results: Results) -> str:
         line = [model]
         for job in (Job(dataset, model) for dataset in DATASETS):
             shown = results.of(job)[:1]
-            courses = {
-                run.repeated[0]: course(run)
-                for run in (*results.counted, *results.bundled)
-                if job.wants(run) and shown and run.settings[EPOCHS] >= shown[0].settings[EPOCHS]
-            }
+            courses = {run.repeated[0]: course(run) for run in as_long(results, job)}
             line += [str(len(courses)), str(sum(one == course(run) for one in courses.values() for run in shown))]
         lines.append(line)
     head = ["model", *(name for dataset in DATASETS for name in (dataset, f"{dataset}, same course"))]

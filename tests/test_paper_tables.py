@@ -15,6 +15,7 @@ from groc.cli import main
 from groc.compute import choose
 from groc.config import Compute
 from groc.paper import TABLES, Results, published
+from groc.paper.claims import UNEQUAL, closed_claims
 from groc.paper.figures import FIGURES
 from groc.paper.table import shown as shown_as
 from groc.recipe import load_recipe
@@ -154,6 +155,35 @@ def test_it_is_said_where_no_search_with_equal_budgets_is_recorded(tmp_path: Pat
     assert note().endswith(f"{said}wikitext-2.")
     search("groc", 24)
     assert f"{said}penn or" in note()
+
+
+def test_what_a_search_found_and_no_long_run_has_tried_is_open(tmp_path: Path) -> None:
+    """A search of short runs says what to try: until it was tried at full length, models are not tuned alike."""
+    for model in published.MODELS:
+        trials = [
+            {"state": "done", "changes": {"training.rate": "2e-3"}, "valid_perplexity": 90.0},
+            {"state": "done", "changes": {"training.rate": "4e-3"}, "valid_perplexity": 95 if model == "groc" else 85},
+            {"state": "failed", "changes": {"training.rate": "9e-3"}, "valid_perplexity": None},
+            {"state": "pruned", "changes": {"training.rate": "8e-3"}, "valid_perplexity": 80.0},
+        ]
+        found = {"kind": "search", "name": f"penn/{model}", "trials": trials, "budget": {"epochs": 5}}
+        (tmp_path / f"search-{model}.json").write_text(to_json(found))
+        record(tmp_path, f"penn/{model}", training__rate=2e-3, training__epochs=60)
+
+    def open_rates() -> dict[str, str]:
+        rows = rows_of("hyper-parameters", tmp_path, dataset="penn")
+        return {row["model"]: row["untried"] for row in rows if row["untried"]}
+
+    rivals = [model for model in published.MODELS if model != "groc"]
+    assert open_rates() == dict.fromkeys(rivals, "training.rate=4e-3")
+    claim = "On penn GroC has the lowest perplexity of the seven on the dev text"
+    assert UNEQUAL in next(line for line in closed_claims(Results(tmp_path)) if line.startswith(claim))
+    record(tmp_path, "penn/tied", training__rate=4e-3, training__epochs=8, seed=2, curve=(300.0, 120.0))
+    assert "tied" in open_rates()  # too short to count
+    for model in rivals:
+        record(tmp_path, f"penn/{model}", training__rate=4e-3, training__epochs=60, seed=2)
+    assert open_rates() == {}
+    assert UNEQUAL not in next(line for line in closed_claims(Results(tmp_path)) if line.startswith(claim))
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

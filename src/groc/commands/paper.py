@@ -12,8 +12,8 @@ from groc.config import nearest_hint
 from groc.errors import GrocError
 from groc.paper import TABLES, Results
 from groc.paper.figures import FIGURES, check_figure, draw
+from groc.paper.searches import different_budgets
 from groc.paper.table import Table
-from groc.paper.tables import different_budgets
 from groc.report import table as markdown
 from groc.report import to_json
 from groc.signals import repeatable

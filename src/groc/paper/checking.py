@@ -288,7 +288,13 @@ SHAPES: Mapping[str, Shape] = {
         {"name": TEXT},
         lambda record: {"figures": CROSS_DOMAIN if record["name"] == "data/cross-domain" else CORPUS},
     ),
-    "search": {"name": TEXT, "trials": [{}], "fixed?": {}, "corpus?": {"name": TEXT}, "budget?": {}},
+    "search": {
+        "name": TEXT,
+        "trials": [{"state?": TEXT, "changes?": {}, "valid_perplexity?": UNKNOWN_OR_NUMBER}],
+        "fixed?": {},
+        "corpus?": {"name": TEXT},
+        "budget?": {},
+    },
     "bench": {
         "date": TEXT,
         "device": TEXT,

@@ -11,8 +11,9 @@ from groc.paper.crossing import FIRST
 from groc.paper.domains import DOMAINS, FAR, LATER_YEARS
 from groc.paper.published import DATASETS, ELSEWHERE
 from groc.paper.runs import Job, Results
+from groc.paper.searches import not_tuned_alike
 from groc.paper.table import Row
-from groc.paper.tables import TABLES, by_bin, unequally_searched
+from groc.paper.tables import TABLES, by_bin
 
 Verdict = bool | str
 """Whether a comparison speaks for a claim, or why it says nothing."""
@@ -48,7 +49,7 @@ def closed_claims(results: Results) -> list[str]:
         main, gains, cut = (
             [row for row in rows[name] if row["dataset"] == dataset] for name in ("main", "frequency", "ablations")
         )
-        tuned_alike = dataset not in unequally_searched(rows["hyper-parameters"])
+        tuned_alike = dataset not in not_tuned_alike(rows["hyper-parameters"])
         lines += _of_perplexities(dataset, {row["model"]: row for row in main}, tuned_alike)
         lines += _of_rare_words(dataset, gains, results)
         lines += _of_parts(dataset, cut)

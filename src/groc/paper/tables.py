@@ -10,6 +10,7 @@ from groc.paper import published as printed
 from groc.paper.courses import all_but, course
 from groc.paper.open_tables import OPEN_TABLES
 from groc.paper.runs import Job, Results, Run
+from groc.paper.searches import budget, said_of_searches, searches_of, untried
 from groc.paper.table import Cell, Row, Table, figures_of, measured, origin, runs_of
 from groc.report import BINS
 
@@ -184,8 +185,9 @@ def _hyper(results: Results, cell: Cell) -> Row:
     runs = results.of(cell.job)
     return {
         **(_settings(runs[0]) if runs else dict.fromkeys(SETTINGS)),
-        "trials": sum(len(search["trials"]) for search in _searches(results, cell.job)),
-        "budget": _budget(results, cell.job),
+        "trials": sum(len(search["trials"]) for search in searches_of(results, cell.job)),
+        "budget": budget(results, cell.job),
+        "untried": untried(results, cell.job),
         **origin(runs),
     }
 
@@ -205,63 +207,6 @@ def _settings(run: Run) -> Row:
         "clip": training["clip"],
         **course(run),
     }
-
-
-def unequally_searched(rows: Sequence[Row]) -> list[str]:
-    """On which corpora no search gave all models of the main comparison as much, by the rows of hyper-parameters."""
-    unequal = []
-    for dataset in printed.DATASETS:
-        budgets = {row["budget"] for row in rows if row["dataset"] == dataset and row["model"] in printed.MODELS}
-        if len(budgets) > 1 or "" in budgets:
-            unequal.append(dataset)
-    return unequal
-
-
-def _said_of_budgets(rows: Sequence[Row]) -> str:
-    unequal = unequally_searched(rows)
-    if not unequal:
-        return ""
-    return f"No search with equal budgets for the seven models is recorded on {' or '.join(unequal)}."
-
-
-def different_budgets(results: Results) -> list[str]:
-    """For each dataset whose models were searched with different budgets, a line that says so."""
-    lines = []
-    for dataset in printed.DATASETS:
-        budgets = {name: _budget(results, Job(dataset, name)) or "none" for name in printed.MODELS}
-        if len(set(budgets.values())) > 1:
-            listed = ", ".join(f"{name} {budget}" for name, budget in budgets.items())
-            lines.append(f"{dataset}: budgets differ: {listed}")
-    return lines
-
-
-def _searches(results: Results, job: Job) -> list[Row]:
-    """The recorded searches for a model's settings on a corpus. Another corpus may have the same name, so the sizes
-    must agree where they are known."""
-    size = results.data.get(f"data/{job.dataset}", {}).get("tokens")
-    found = []
-    for search in results.searches:
-        fixed = search.get("fixed", {})
-        recipe, _, variant = search["name"].partition("/")
-        corpus = search.get("corpus", {"name": fixed.get("corpus", job.dataset)})
-        named = recipe, variant or fixed.get("output.kind"), corpus["name"]
-        tokens = corpus.get("tokens", size)
-        if named == (job.recipe, job.variant, job.dataset) and size in (None, tokens):
-            found.append(search)
-    return found
-
-
-def _budget(results: Results, job: Job) -> str:
-    """What the recorded searches for a model were given; empty if there are none."""
-    given = []
-    for search in _searches(results, job):
-        epochs = search.get("budget", {}).get("epochs")
-        if isinstance(epochs, dict):  # a range
-            epochs = f"{epochs.get('low')} to {epochs.get('high')}"
-        elif isinstance(epochs, list):
-            epochs = " or ".join(map(str, epochs))
-        given.append(f"{len(search['trials'])} trials" + (f" of {epochs} epochs" if epochs else ""))
-    return " and ".join(given)
 
 
 def _listed(values: Row) -> str:
@@ -340,7 +285,7 @@ _ALL = (
         "(Table 7; `groc search --paper-ranges` goes through it): output dropout from 0 to .9 for all; the width of "
         "convolutional's correction, 32, 64 or 128; adaptive's cutoffs, six of them; depth (up to 4) and activation of "
         "the networks of deep residual and GroC.",
-        remark=_said_of_budgets,
+        remark=said_of_searches,
     ),
 )  # fmt: skip
 TABLES = {one.name: one for one in (*_ALL, *OPEN_TABLES)}

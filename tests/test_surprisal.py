@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,6 +134,19 @@ class TestNumbers:
         model.set_vocabulary(model.vocabulary.union(words))
         expected = score(model, [model.vocabulary.index[word] for word in words])
         np.testing.assert_allclose([row.surprisal for row in rows], expected.surprisal, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [None, math.nan, 3, b"bytes"])
+def test_what_is_no_text_is_named(wrong: Any) -> None:
+    """The empty cells of a table come as None or NaN, and which of 10,000 sentences it was is worth knowing."""
+    model = model_of("groc")
+    with pytest.raises(GrocError, match=r"texts\[1\] is .* no text"):
+        model.score(["a text", wrong])
+    for ask in (model.next, model.explain, lambda text: [*model.generate(text)], lambda text: model.score([text])):
+        with pytest.raises(GrocError, match="no text"):
+            ask(wrong)
+    with pytest.raises(GrocError, match="no text"):
+        model.score(wrong)
 
 
 class TestDocuments:

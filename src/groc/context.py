@@ -14,7 +14,7 @@ from groc.model import LanguageModel
 from groc.nn.dropout import evaluating
 from groc.nn.prefix import State
 from groc.scoring import UNROLL
-from groc.text import straightened, token_lines
+from groc.text import check_text, straightened, token_lines
 from groc.vocabulary import END, UNKNOWN
 
 
@@ -66,6 +66,7 @@ def read_context(model: LanguageModel, text: str, *, tokenised: bool = False, wo
 
 def words_of(model: LanguageModel, text: str, tokenised: bool) -> list[str]:
     """The words of a text with `<eos>` between its lines, and behind the last if it ends with a line break."""
+    check_text(text)
     taught = model.taught
     if not tokenised:
         text = straightened(text, model.trained.seen)

@@ -21,6 +21,7 @@ from groc.nn.input import GroundedInput, PreparedForms
 from groc.rules import Selected, rules_named
 from groc.scoring import in_bits
 from groc.suggest import nearest_known
+from groc.text import check_text
 from groc.vocabulary import SEPARATOR
 
 
@@ -67,6 +68,7 @@ def explain(model: LanguageModel, word: str, *, context: str | None = None, limi
     no forms and parts, and a word that it has no row for is like no other. Nor are there parts where a word's vector
     came with the model and the lexicon it was composed from is not here.
     """
+    check_text(word, "The word")
     word = model.taught.spelt(word.lower() if model.compiler.lower else word)
     if not word or SEPARATOR.search(word):
         raise GrocError(f"{word!r} is not one word: give one, with the parts of a longer term joined, as in hot_dog.")

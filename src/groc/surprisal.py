@@ -18,7 +18,7 @@ from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.nn.dropout import evaluating
 from groc.scoring import UNROLL, in_bits
-from groc.text import Token, straightened, token_lines
+from groc.text import Token, check_texts, straightened, token_lines
 from groc.vocabulary import END, UNKNOWN, Vocabulary
 
 SIDE_BY_SIDE = 64
@@ -72,6 +72,7 @@ def score_texts(
     texts are scored with it; or, if `unknown` is set, they are read and scored as `<unk>`. Texts are `tokenised`
     already, with spaces between words, or raw.
     """
+    check_texts(texts)
     documents = [Document(model, text, tokenised=tokenised, unknown=unknown) for text in texts]
     score_documents(model, documents, progress)
     return [list(document.rows(ends)) for document in documents]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -73,6 +73,19 @@ def token_lines(
         if tokens:
             yield _joined(tokens, joins, tokenised) if joins else tokens
         start += len(line) + 1
+
+
+def check_text(text: Any, name: str = "The text") -> None:
+    """For those who call from Python: the empty cells of a table come as None or NaN."""
+    if not isinstance(text, str):
+        raise GrocError(f"{name} is {text!r}, which is no text: leave out what is empty, and decode bytes.")
+
+
+def check_texts(texts: Any) -> None:
+    if not isinstance(texts, Iterable):
+        check_text(texts)
+    for number, text in enumerate(texts):
+        check_text(text, f"texts[{number}]")
 
 
 def straightened(text: str, seen: frozenset[str]) -> str:

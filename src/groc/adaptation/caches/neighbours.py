@@ -62,7 +62,9 @@ class FaissNeighbours:
         try:
             self.faiss: Any = import_module("faiss")
         except ImportError:
-            raise GrocError("FAISS is not installed: pip install faiss-cpu, or do without --faiss.") from None
+            raise GrocError(
+                "FAISS is not installed: pip install -c constraints.txt '.[faiss]', or do without --faiss."
+            ) from None
         self.index: Any = None
 
     def add(self, states: Tensor) -> None:

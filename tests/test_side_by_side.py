@@ -7,7 +7,10 @@ import io
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from contextlib import redirect_stdout
 from pathlib import Path
 from unittest import mock
@@ -16,8 +19,10 @@ import pytest
 from conftest import as_pairs, tiny_settings
 
 from groc.checkpoint import METRICS
+from groc.compute import Group
+from groc.files import alone
 from groc.results import RESULT
-from groc.running import START
+from groc.running import LOCK, START, may_resume
 
 TOOLS = Path(__file__).parents[1] / "tools"
 
@@ -91,6 +96,25 @@ def test_what_has_no_time_is_stopped(tmp_path: Path, corpus_folder: Path, glossa
     status, table = side_by_side(jobs, tmp_path / "runs", "--seconds", "1")
     assert status == 0
     assert table.count("stopped") == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_all_runs_with_their_state_and_begins_none(
+    number: signal.Signals, tmp_path: Path, corpus_folder: Path, glossary_file: Path
+) -> None:
+    jobs, runs = jobs_file(tmp_path, corpus_folder, glossary_file, 10_000), tmp_path / "runs"
+    command = [sys.executable, str(TOOLS / "side_by_side.py"), str(jobs), "--out", str(runs), "--at-once", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while not (runs / "groc" / METRICS).exists():
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(number)
+        table = process.communicate(timeout=300)[0]
+    assert process.returncode == 128 + number
+    assert table.count("stopped") == 2
+    assert not (runs / "tied").exists()
+    with alone(runs / "groc" / LOCK, "somebody still trains"):
+        assert may_resume(runs / "groc", Group())
 
 
 def test_a_run_without_a_state_yet_begins_anew(done: Path) -> None:

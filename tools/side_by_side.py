@@ -9,8 +9,9 @@ A word-level model keeps a small part of a large GPU busy: it waits for one word
 service, which is started if the machine has it, lets the steps of several processes run between each other; eight tied
 models on one H200 take 2.6 times less time than one after the other; with the LSTM in bfloat16 two at once do as much
 as five (EXPERIMENTS.md). With `--at-once` the others wait in the order of the file until one has ended. When the time
-is up all runs are stopped with their state saved; the same command goes on with them, and leaves alone those that were
-done. As with `groc train --resume`, a number of epochs that a job no longer has stays what it was in its run.
+is up, by Ctrl-C or a polite kill all runs are stopped with their state saved; the same command goes on with them, and
+leaves alone those that were done. As with `groc train --resume`, a number of epochs that a job no longer has stays what
+it was in its run.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from groc.compute import Group
@@ -54,13 +56,48 @@ def main() -> None:
     if options.at_once is not None and options.at_once < 1:
         parser.error(f"--at-once is how many runs there are at the same time, not {options.at_once}")
     options.out.mkdir(parents=True, exist_ok=True)
-    with multi_process_service():
-        end = time.monotonic() + min(options.seconds, threading.TIMEOUT_MAX / 2)
-        with ThreadPoolExecutor(options.at_once or len(jobs)) as pool:
-            states = list(pool.map(lambda name: run(jobs[name], options.out / name, end), jobs))
+    time_left = TimeLeft(options.seconds)
+    pool = ThreadPoolExecutor(options.at_once or len(jobs))
+    with multi_process_service(), time_left.ended_by_signals(), pool:
+        states = list(pool.map(lambda name: run(jobs[name], options.out / name, time_left), jobs))
     rows = [[*summary(name, options.out / name, state), state] for name, state in zip(jobs, states, strict=True)]
     print(table(["run", "epochs", "train", "valid", "best", "test", "s an epoch", "state"], rows))
-    sys.exit(FAILED in states)
+    sys.exit(128 + time_left.signal if time_left.signal else FAILED in states)
+
+
+class TimeLeft:
+    """For all runs together; a signal ends it, so that none is left behind and none of those that wait begins."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+        self.signal = 0
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.signal) or time.monotonic() >= self.end
+
+    @contextmanager
+    def ended_by_signals(self) -> Iterator[None]:
+        def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+            self.signal = number
+
+        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def wait_for(self, process: subprocess.Popen[bytes]) -> int | None:
+        """The exit status; None if time was over before, and the process was told to stop."""
+        while not self.is_over:
+            try:
+                return process.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                pass
+        process.terminate()  # it saves its state
+        process.wait()
+        return None
 
 
 def read_jobs(path: Path) -> dict[str, list[str]]:
@@ -93,7 +130,7 @@ def multi_process_service() -> Iterator[None]:
             subprocess.run([control], input=b"quit\n", check=True)
 
 
-def run(job: list[str], folder: Path, end: float) -> str:
+def run(job: list[str], folder: Path, time_left: TimeLeft) -> str:
     """Train, or go on training, and then evaluate; what is said goes into a file beside the run. How it ended."""
     done = folder.with_name(f"{folder.name}.done")
     there = job[0] == "groc" or (folder / RESULT).exists()
@@ -106,17 +143,17 @@ def run(job: list[str], folder: Path, end: float) -> str:
             log.write(f"{error}\n".encode())
             return FAILED
         for command in steps:
-            left = end - time.monotonic()
-            if left <= 0:
+            if time_left.is_over:
                 return STOPPED
-            process = subprocess.Popen([sys.executable, "-m", "groc", *command], stdout=log, stderr=log)
-            try:
-                if process.wait(left):
-                    return FAILED
-            except subprocess.TimeoutExpired:
-                process.terminate()  # it saves its state
-                process.wait()
+            # A session of its own, or a terminal's Ctrl-C would reach it too, and two signals stop it without a save.
+            process = subprocess.Popen(
+                [sys.executable, "-m", "groc", *command], stdout=log, stderr=log, start_new_session=True
+            )
+            status = time_left.wait_for(process)
+            if status is None:
                 return STOPPED
+            if status:
+                return FAILED
     done.write_text(json.dumps(job), encoding="utf-8")
     return DONE
 

@@ -477,7 +477,11 @@ def test_cross_domain_rows_come_from_evaluations(tmp_path: Path, recorder: Recor
 
 def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> None:
     recorder("penn/adaptive", 80.0, output__dropout=0.4)
-    search = {"kind": "search", "name": "penn/adaptive", "trials": [{}, {}]}
+    search = {
+        "kind": "search",
+        "name": "penn/adaptive",
+        "trials": [{"state": "failed", "changes": {"training.rate": "1"}}] * 2,
+    }
     (tmp_path / "results" / "search.json").write_text(json.dumps(search))
     row = row_of("hyper-parameters", tmp_path, dataset="penn", model="adaptive")
     assert (row["output"], row["trials"]) == ("dropout 0.4, cutoffs 2000/7000", 2)
@@ -671,6 +675,14 @@ NEW_SHARES = {"test": "wikitext-2", "of_tokens": 0.1, "of_words": 0.2, "with_ent
         ("hyper-parameters", "search", {"kind": "search", "trials": []}),
         ("hyper-parameters", "search", {"kind": "search", "name": "penn/groc", "trials": [], "corpus": {}}),
         ("hyper-parameters", "search", {"kind": "search", "name": "penn/groc", "trials": [], "budget": 3}),
+        ("hyper-parameters", "search", {"kind": "search", "name": "penn/groc", "trials": [{"state": "done"}]}),
+        (
+            "hyper-parameters",
+            "search",
+            {"kind": "search", "name": "penn/groc", "trials": [{"state": "done", "changes": {}}]},
+        ),
+        ("main", "set of runs", {"kind": "levels", "runs": [1]}),
+        ("main", "set of runs", {"kind": "levels", "runs": {"GroC": {"date": "2026-11-16", "config": 3}}}),
         ("data", "corpus", {"kind": "data", "figures": {"tokens": 1}}),
         ("speed", "corpus", {"kind": "data", "name": "data/penn", "figures": {}}),
         ("speed", "corpus", {"kind": "data", "name": "data/penn", "figures": {"tokens": "many"}}),

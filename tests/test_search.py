@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -606,6 +608,36 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         made(untested, tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda record: record["trials"][0].update(valid_perplexity="x"),
+        lambda record: record["trials"][0].update(valid_perplexity=math.nan),
+        lambda record: record["trials"][0].update(seconds="x"),
+        lambda record: record["trials"][0].update(state="weird"),
+        lambda record: record["trials"][0].update(number=7),
+        lambda record: record["trials"][0].update(changes={}),
+        lambda record: record["trials"][0].update(changes=[]),
+        lambda record: record["trials"].extend(record["trials"]),
+        lambda record: record.pop("space"),
+        lambda record: record.update(trials=None),
+    ],
+)
+def test_a_damaged_record_is_not_gone_on_with(
+    damage: Callable[[dict[str, Any]], object], untested: Path, tmp_path: Path
+) -> None:
+    search = made(untested, tmp_path / "out")
+    search.trials = [Trial(0, {"training.rate": RATES["training.rate"][0]}, "done", 90.0, 2, 1.0, 3)]
+    search.folder.mkdir()
+    search.save()
+    assert made(untested, tmp_path / "out").trials == search.trials
+    record = json.loads((tmp_path / "out" / RECORD).read_text())
+    damage(record)
+    (tmp_path / "out" / RECORD).write_text(json.dumps(record))
+    with pytest.raises(GrocError, match=r"search\.json is damaged"):
+        made(untested, tmp_path / "out")
+
+
 # --- the command --------------------------------------------------------------------------------------------------
 
 
@@ -767,7 +799,8 @@ def test_it_is_said_where_models_had_other_budgets(
     for model in TABLES["hyper-parameters"].cells:
         name = model.keys["model"]
         trials, epochs = tied if name == "tied" else (2, 20)
-        search = {"kind": "search", "name": f"penn/{name}", "trials": [{}] * trials, "budget": {"epochs": epochs}}
+        trial = {"state": "failed", "changes": {"training.rate": "1"}}
+        search = {"kind": "search", "name": f"penn/{name}", "trials": [trial] * trials, "budget": {"epochs": epochs}}
         (tmp_path / f"{name}.json").write_text(json.dumps(search))
     assert main(["paper", "hyper-parameters", "--results", str(tmp_path)]) == 0
     said = capsys.readouterr().err

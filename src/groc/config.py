@@ -208,7 +208,7 @@ class Config:
             if kind is None:
                 raise GrocError(f"There is no setting {key!r}.{nearest_hint(key, known_keys())}")
             section, _, name = key.rpartition(".")
-            value = _convert(key, value, kind)
+            value = convert(key, value, kind)
             if section:
                 part = dataclasses.replace(getattr(config, section), **{name: value})
                 config = dataclasses.replace(config, **{section: part})
@@ -270,7 +270,7 @@ def nearest_hint(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def _convert(key: str, value: Any, kind: Any) -> Any:
+def convert(key: str, value: Any, kind: Any) -> Any:
     """A value of the setting's type, from TOML, JSON or the command line (where everything is text)."""
     try:
         if kind is bool:

@@ -7,6 +7,7 @@ at a time searches in it.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import statistics
 import sys
@@ -67,6 +68,7 @@ NAMES = {
 }
 """How a search differs from the one that its folder holds, by the part of its record."""
 
+STATES = ("running", "done", "pruned", "failed")
 Curve = dict[int, float]
 """A valid perplexity by its epoch, from 1 on."""
 
@@ -84,6 +86,12 @@ class Trial:
     epochs: int = 0
     seconds: float = 0.0
     parameters: int | None = None
+
+    def __post_init__(self) -> None:
+        """Whether it can be one: records are read that a hand may have changed."""
+        numbers = (self.number, self.epochs, self.seconds, self.valid_perplexity or 0, self.parameters or 0)
+        if self.state not in STATES or not isinstance(self.changes, dict) or not all(map(math.isfinite, numbers)):
+            raise ValueError
 
 
 @dataclass
@@ -309,6 +317,8 @@ class Search:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             trials = [Trial(**trial) for trial in record.pop("trials")]
+            if any(trial.number != n or {*trial.changes} != {*record["space"]} for n, trial in enumerate(trials)):
+                raise ValueError
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise GrocError(f"{path} is damaged: restore it from a copy, or choose another --out.") from None
         mine = json.loads(to_json(self.to_dict()))

@@ -55,6 +55,8 @@ def kind_of(record: Row) -> str:
     """What was recorded; empty for all that tables make no use of, such as demos and runs that were given up."""
     if record.get("kind") in ("data", "search"):
         return "corpus" if record["kind"] == "data" else "search"
+    if "kind" in record and "runs" in record:
+        return "set of runs"
     figures, sizes = record.get("figures"), record.get("sizes")
     if isinstance(figures, dict):
         is_run = "valid_perplexity" in figures or (
@@ -184,6 +186,7 @@ SCORED = {
     "caches?": [CACHE],
     "without?": [TEXT],
     "coverage?": NUMBER,
+    "dynamic?": Kind("an object or null", lambda value: value is None or isinstance(value, dict)),
     **dict.fromkeys(("novelty?", "sharpness?", "new_words_as?", "first?"), UNKNOWN_OR_NUMBER),
 }
 
@@ -284,13 +287,14 @@ CROSS_DOMAIN = (
 CORPUS = {"tokens": POSITIVE, **dict.fromkeys(("vocabulary?", "relations?", "definitions?"), NUMBER)}
 SHAPES: Mapping[str, Shape] = {
     "run": RUN,
+    "set of runs": {"runs": Each(RUN)},
     "corpus": (
         {"name": TEXT},
         lambda record: {"figures": CROSS_DOMAIN if record["name"] == "data/cross-domain" else CORPUS},
     ),
     "search": {
         "name": TEXT,
-        "trials": [{"state?": TEXT, "changes?": {}, "valid_perplexity?": UNKNOWN_OR_NUMBER}],
+        "trials": [{"state": TEXT, "changes": ({}, FILLED), "valid_perplexity?": UNKNOWN_OR_NUMBER}],
         "fixed?": {},
         "corpus?": {"name": TEXT},
         "budget?": {},

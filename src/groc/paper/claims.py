@@ -67,6 +67,7 @@ def _of_perplexities(dataset: str, main: Mapping[str, Row], tuned_alike: bool) -
         yield _line(claim, [_is_lower(groc, row, split) for row in ran], 6, figures)
     ran = [main[model] for model in SHARING if main[model]["test"] and tied["test"]]
     figures = [f"{row['model']} {row['test']:.1f}" for row in (tied, *ran)] if ran else []
+    figures += [UNEQUAL] if ran and not tuned_alike else []
     claim = f"On {dataset} {', '.join(SHARING[:-1])} and {SHARING[-1]} have a lower perplexity than tied"
     yield _line(claim, [_is_lower(row, tied, "test") for row in ran], len(SHARING), figures)
 

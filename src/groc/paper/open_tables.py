@@ -276,7 +276,7 @@ OPEN_TABLES = (
     Table(
         "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 12", ("domain", "model"),
         ("rate", "dev", "updates", "to_tied", "source_before", "source_after"), find=_fine_tuning,
-        note="`rate`: as a share of that of training; the largest that was tried was best for both models. `updates`: "
+        note="`rate`: as a share of that of training. `updates`: "
         "to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news. The figure has four "
         "of the texts.",
     ),

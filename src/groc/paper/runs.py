@@ -211,7 +211,7 @@ class Results:
         self.runs = sorted(
             (Run(record, path) for path, record in found["run"].items()), key=lambda run: run.record["date"]
         )
-        self.bundled = [Run(one) for record in found[""].values() for one in _bundled(record)]
+        self.bundled = [Run(one) for record in found["set of runs"].values() for one in record["runs"].values()]
         """Runs whose records stand together in one file: they fill no cell."""
         self.data = {record["name"]: record["figures"] for record in found["corpus"].values()}
         self.searches, self.benches = list(found["search"].values()), list(found["bench"].values())
@@ -274,13 +274,6 @@ class Results:
 def _read(path: Path) -> dict[str, Any]:
     record = json.loads(path.read_text(encoding="utf-8"))
     return record if isinstance(record, dict) else {}
-
-
-def _bundled(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    runs = record.get("runs")
-    for one in runs.values() if isinstance(runs, dict) else ():
-        if isinstance(one, dict) and kind_of(one) == "run" and not damage(one, "run"):
-            yield one
 
 
 def _largest(run: Run) -> float:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import isclose
 from typing import Any
 
-from groc.config import Config
+from groc.config import convert, known_keys
 from groc.errors import GrocError
+from groc.paper.courses import COURSE, course
 from groc.paper.published import DATASETS, MODELS
-from groc.paper.runs import Job, Results, Run
+from groc.paper.runs import NOT_SETTINGS, VARIED, Job, Results, Run, unused
 from groc.paper.table import Row
 
 EPOCHS = "training.epochs"
+ROUNDED = 0.1
+"""Values that differ by no more than this share are taken as the same."""
 
 
 def searches_of(results: Results, job: Job) -> list[Row]:
@@ -33,15 +37,17 @@ def searches_of(results: Results, job: Job) -> list[Row]:
 
 def budget(results: Results, job: Job) -> str:
     """What the recorded searches for a model were given; empty if there are none."""
-    given = []
-    for search in searches_of(results, job):
-        epochs = search.get("budget", {}).get("epochs")
-        if isinstance(epochs, dict):  # a range
-            epochs = f"{epochs.get('low')} to {epochs.get('high')}"
-        elif isinstance(epochs, list):
-            epochs = " or ".join(map(str, epochs))
-        given.append(f"{len(search['trials'])} trials" + (f" of {epochs} epochs" if epochs else ""))
-    return " and ".join(given)
+    return " and ".join(map(_given, searches_of(results, job)))
+
+
+def _given(search: Row) -> str:
+    epochs = search.get("budget", {}).get("epochs")
+    if isinstance(epochs, dict):  # a range
+        epochs = f"{epochs.get('low')} to {epochs.get('high')}"
+    elif isinstance(epochs, list):
+        epochs = " or ".join(map(str, epochs))
+    number = len(search["trials"])
+    return f"{number} trial{'' if number == 1 else 's'}" + (f" of {epochs} epochs" if epochs else "")
 
 
 def different_budgets(results: Results) -> list[str]:
@@ -63,27 +69,42 @@ def as_long(results: Results, job: Job) -> list[Run]:
 
 
 def untried(results: Results, job: Job) -> str:
-    """The values that a search found best and that no run as long as the model's row has had: what it would take to
-    say that the search was heeded."""
-    long = as_long(results, job)
-    found: Row = {}
-    for search in searches_of(results, job):
+    """Of each search the best trial, where no run as long as the model's row, and in its course of training, has all of
+    its values: those that the row has otherwise.
+
+    Settings of the course and those that tables vary are left out, since such a run would belong to another row.
+    """
+    shown = results.of(job)[:1]
+    long = [run for run in as_long(results, job) if course(run) == course(shown[0])]
+    found = []
+    for search in searches_of(results, job) if long else ():
+        # What diverged has no perplexity.
         done = [trial for trial in search["trials"] if trial.get("valid_perplexity") and trial.get("state") == "done"]
-        best: Row = min(done, key=lambda trial: float(trial["valid_perplexity"]), default={})
-        found |= {
-            key: value
-            for key, value in best.get("changes", {}).items()
-            if long and key != EPOCHS and not any(run.settings.get(key) == _read(key, value) for run in long)
-        }
-    return ", ".join(f"{key}={value}" for key, value in found.items())
+        best: Row = min(done, key=lambda trial: trial["valid_perplexity"], default={"changes": {}})
+        values = {key: value for key, value in best["changes"].items() if _is_of_a_row(key, shown[0])}
+        if not any(_has(run, values) for run in long):
+            others = [f"{key}={value}" for key, value in values.items() if not _has(shown[0], {key: value})]
+            found.append(f"{' with '.join(others)} ({_given(search)})")
+    return "; ".join(found)
 
 
-def _read(key: str, value: Any) -> Any:
-    """A setting as runs have it: searches keep what was typed."""
+def _is_of_a_row(key: str, run: Run) -> bool:
+    left_out = {*COURSE, *VARIED, *unused(run.settings)}
+    return key in known_keys() and key not in left_out and not key.startswith(NOT_SETTINGS)
+
+
+def _has(run: Run, values: Row) -> bool:
+    return all(_is_about(run.settings[key], key, value) for key, value in values.items())
+
+
+def _is_about(had: Any, key: str, typed: Any) -> bool:
+    """Whether a run has the value of a search, which keeps it as it was typed. Who tries what was drawn from a range
+    rounds it."""
     try:
-        return Config().replace({key: value}).flat()[key]
-    except GrocError:  # a setting that is no more
-        return value
+        value = convert(key, typed, known_keys()[key])
+    except GrocError:
+        return False
+    return isclose(had, value, rel_tol=ROUNDED) if isinstance(value, float) else bool(had == value)
 
 
 def not_searched_alike(rows: Sequence[Row]) -> list[str]:
@@ -112,7 +133,7 @@ def said_of_searches(rows: Sequence[Row]) -> str:
         models: defaultdict[str, list[str]] = defaultdict(list)
         for row in rows:
             if row["dataset"] == dataset and row["untried"]:
-                models[f"{row['untried']} ({row['budget']})"].append(row["model"])
+                models[row["untried"]].append(row["model"])
         if models:
             told = "; ".join(f"{found} for {', '.join(names)}" for found, names in models.items())
             lines.append(f"Found best on {dataset} by searches, and not run for as long as the row: {told}.")

@@ -602,6 +602,8 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         made(untested, tmp_path / "out", epochs=3)
     with pytest.raises(GrocError, match="holds no search"):
         made(untested, untested)
+    with pytest.raises(GrocError, match=r"train\.txt is a file"):
+        made(untested, untested / "train.txt" / "out").run()
     with open(untested / "train.txt", "a", encoding="utf-8") as text:
         text.write("a dog\n")
     with pytest.raises(GrocError, match="another training or valid text"):

@@ -179,6 +179,6 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL:
             raise NoRoom(path) from None
-        in_the_way = next((parent for parent in path.parents if parent.is_file()), None)
+        in_the_way = next(filter(os.path.isfile, path.parents), None)  # unlike Path.is_file it takes any name
         advice = f"{in_the_way} is a file" if in_the_way else "check the folder's permissions"
         raise GrocError(f"{path} cannot be written ({error.strerror or error}): {advice}.") from None

@@ -698,6 +698,7 @@ NEW_SHARES = {"test": "wikitext-2", "of_tokens": 0.1, "of_words": 0.2, "with_ent
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied"}]}}}),
         ("speed", "bench", {"sizes": {"penn": {"models": [{"model": "tied", "step": 1.0}]}}, "device": "GPU"}),
         ("speed", "bench", {"sizes": {"penn": 1}, "device": "GPU", "date": "2026-01-01"}),
+        ("speed", "bench", {"sizes": [], "device": "GPU", "date": "2026-01-01"}),
     ],
 )
 def test_other_damaged_records_are_named_and_not_counted(
@@ -835,12 +836,19 @@ def test_what_is_missing_is_trained_once(
     assert record.read_text() == text
 
 
-@pytest.mark.parametrize("lacks", ["corpora/wikitext-2", "corpora/penn has no file with a test text"])
+ANOTHER_CORPUS = "tokens of training, but the penn of these results 929,589"
+
+
+@pytest.mark.parametrize("lacks", ["corpora/wikitext-2", "corpora/penn has no file with a test text", ANOTHER_CORPUS])
 def test_a_text_that_is_not_there_is_known_before_training(
     lacks: str, tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
-    if "penn" in lacks:
+    if lacks == ANOTHER_CORPUS:
+        (tmp_path / "results").mkdir()
+        measured = {"kind": "data", "name": "data/penn", "figures": {"tokens": 929_589}}
+        (tmp_path / "results" / "data.json").write_text(json.dumps(measured))
+    elif "penn" in lacks:
         (corpora / "penn" / "test.txt").unlink()
     assert main(["paper", "main", "--run", "--model", "tied", *folders, *small({"training.epochs": 1})]) == 1
     assert lacks in capsys.readouterr().err

@@ -66,7 +66,7 @@ def kind_of(record: Row) -> str:
         is_run = {"date", "config"} <= record.keys()
     if is_run:
         return "run"
-    return "bench" if isinstance(sizes, dict) and sizes else ""
+    return "bench" if "sizes" in record and sizes != {} else ""
 
 
 def is_read(figures: Row) -> bool:

@@ -16,6 +16,7 @@ from groc.commands.evaluate import evaluate as evaluate_run
 from groc.compute import choose, device_name
 from groc.config import Compute, Config
 from groc.corpus import Corpus
+from groc.errors import GrocError
 from groc.files import check_folder, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
@@ -58,10 +59,14 @@ def run_missing(
     jobs = [(job, extras) for job, extras in jobs if f"{job.recipe}/{job.variant}" in known]
     place = Place(results, corpora, runs)
     known_runs = Results(results, quiet=True)
-    for job, seed in ((job, seed) for job, _ in jobs for seed in range(1, seeds + 1)):
-        if not _find(known_runs, job, _config(job, seed, corpora, settings)):
-            for split in ("train", "valid", "test"):  # what is not there is known before hours of training
-                Corpus(corpora / job.dataset).path(split)
+    missing = {
+        job.dataset
+        for job, _ in jobs
+        for seed in range(1, seeds + 1)
+        if not _find(known_runs, job, _config(job, seed, corpora, settings))
+    }
+    for dataset in sorted(missing):
+        _check_corpus(dataset, corpora, known_runs)
     for seed in range(1, seeds + 1):  # every cell once before any cell twice
         for job, extras in jobs:
             _fill(job, _config(job, seed, corpora, settings), extras, place)
@@ -71,6 +76,15 @@ def run_missing(
                 _pair(
                     groc, _config(groc, seed, corpora, settings), rival, _config(rival, seed, corpora, settings), place
                 )
+
+
+def _check_corpus(dataset: str, corpora: Path, results: Results) -> None:
+    """What is not there, or another corpus of that name, is known before hours of training."""
+    corpus = Corpus(corpora / dataset)
+    for split in ("train", "valid", "test"):
+        corpus.path(split)
+    if why := results.another_corpus(dataset, len(corpus.text("train"))):
+        raise GrocError(f"{corpora / dataset} {why}: its runs would not count. Give them a --results of their own.")
 
 
 def _config(job: Job, seed: int, corpora: Path, settings: Sequence[str]) -> Config:

@@ -249,13 +249,18 @@ class Results:
         parameters, largest = run.figures["parameters"], _largest(run)
         if parameters > largest:
             return f"has {parameters / 1e6:.2f}M parameters, more than {largest / 1e6:.2f}M"
-        tokens = self.data.get(f"data/{run.dataset}", {}).get("tokens")
         steps, epochs = run.figures.get("steps"), run.figures.get("epochs")
-        if tokens and steps and epochs:
+        if steps and epochs:
             step = run.settings["training.batch"] * run.settings["training.unroll"]
-            read = step * steps / epochs
-            if abs(read - tokens) > 0.1 * tokens + step:
-                return f"read some {read:,.0f} tokens an epoch, but data/{run.dataset} has {tokens:,}"
+            return self.another_corpus(run.dataset, step * steps / epochs, step)
+        return ""
+
+    def another_corpus(self, dataset: str, tokens: float, leeway: int = 0) -> str:
+        """What tells a corpus from the one that was measured under that name, by the size of its training text; empty
+        if nothing does."""
+        measured = self.data.get(f"data/{dataset}", {}).get("tokens")
+        if measured and abs(tokens - measured) > 0.1 * measured + leeway:
+            return f"has some {tokens:,.0f} tokens of training, but the {dataset} of these results {measured:,}"
         return ""
 
     def timings(self, dataset: str) -> tuple[dict[str, float], str]:

@@ -95,9 +95,10 @@ def open_questions(results: Results) -> list[str]:
         ]
         if tied[RARE[0]] is not None and None not in rarest:
             by_seeds = " and ".join(f"{main[dataset, model]['runs']} seeds of {model}" for model in ("groc", "tied"))
+            middle = "in the median" if tied["of"] == "paired" else "by the difference of the median losses"
             lines.append(
                 f"On words of {dataset} that training had {RARE[0]} times tied loses {tied[RARE[0]]:+.2f} nats against "
-                f"GroC in the median (tied of seed {', '.join(map(str, tied['seeds']))}) and "
+                f"GroC {middle} (tied of seed {', '.join(map(str, tied['seeds']))}) and "
                 f"{rarest[0] - rarest[1]:+.2f} in the mean ({by_seeds})."
             )
     large = {row["model"]: row for row in rows["size"] if row["dataset"] == "penn" and row["runs"]}

@@ -466,8 +466,8 @@ def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
     assert "Not run of `groc paper coverage`: 16 on penn." in before
     assert "Not compared with GroC word by word: on penn lookup, tied." in before
     assert (
-        "tied loses +0.00 nats against GroC in the median (tied of seed 1) and +0.00 in the mean (1 seeds of groc "
-        in before
+        "tied loses +0.00 nats against GroC by the difference of the median losses (tied of seed 1) and +0.00 in the "
+        "mean (1 seeds of groc " in before
     )
     for model in published.MODELS:
         for dropout in (0.6, 0.7):

@@ -125,7 +125,7 @@ def test_nothing_is_said_of_what_was_not_run(tmp_path: Path, capsys: pytest.Capt
 def test_where_no_results_are_found_it_is_said_how_to_name_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, reason: str
 ) -> None:
-    (tmp_path / "notes.json").write_text("{}")
+    (tmp_path / "notes.json").write_text('{"notes": []}')
     for table in ("main", "cross-domain"):
         for form in ([], ["--json"]):
             assert main(["paper", table, "--results", str(tmp_path / name), *form]) == (1 if name else 0)
@@ -557,6 +557,8 @@ def change(record: Row, key: str, value: Any) -> None:
         ("config.training.seed", "x"),
         ("config.training.seed", {"first": 1}),
         ("config.training.rate", "fast"),
+        ("config.prefix", ...),
+        ("config.training.rate", ...),
         ("config.forms.without", "relations"),
         ("config.forms.without", [1]),
         ("curve", None),
@@ -595,6 +597,8 @@ HELD_OUT_ROW = {"condition": "x", "loss": {"mean": 1}, "gain": {"mean": 1, "low"
     ("table", "changes"),
     [
         ("main", {"perplexity": "abc"}),
+        ("main", {"perplexity": -3.0}),
+        ("main", {"perplexity": 0.5}),
         ("main", {"coverage": "half"}),
         ("main", {"novelty": "much"}),
         ("main", {"caches": None}),
@@ -713,14 +717,22 @@ def test_other_damaged_records_are_named_and_not_counted(
     assert rows_of(table, tmp_path) == before
 
 
-def test_a_file_that_is_no_json_is_named_and_stops_no_table(
-    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"name": "penn/gr', "is no readable JSON"),
+        ("", "is no readable JSON"),
+        *((nothing, "is empty") for nothing in ("{}", "[]", "null")),
+    ],
+)
+def test_a_file_that_holds_nothing_is_named_and_stops_no_table(
+    text: str, why: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = recorder("penn/tied", 90.0, 88.0).with_name("cut.json")
     before = rows_of("main", tmp_path)
-    path.write_text('{"name": "penn/gr')
+    path.write_text(text)
     assert main(["paper", "main", "--results", str(path.parent)]) == 0
-    assert f"{path} is no readable JSON: it is not counted" in capsys.readouterr().err
+    assert f"{path} {why}: it is not counted" in capsys.readouterr().err
     assert rows_of("main", tmp_path) == before
 
 
@@ -814,7 +826,9 @@ def test_what_is_missing_is_trained_once(
         assert (row["runs"], row["seeds"]) == (2, [1, 2])
         assert 1 < row["test"] < 100
     before = snapshot(tmp_path)
+    assert "nothing to run" not in capsys.readouterr().err
     assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
+    assert "there is nothing to run" in capsys.readouterr().err
     assert snapshot(tmp_path) == before
 
     # The same runs serve other tables: here a record gains what it lacks, and nothing is trained again.

@@ -156,7 +156,9 @@ def _train(parser: argparse.ArgumentParser) -> None:
             raise
 
     parser.add_argument(
-        "recipe", metavar="RECIPE", help="tiny, penn, penn-best, wikitext2, wikitext2-best, news, or a .toml file"
+        "recipe",
+        metavar="RECIPE",
+        help="tiny, penn, penn-best, wikitext2, wikitext2-best, news, pocket, or a .toml file",
     )
     parser.add_argument("--variant", metavar="NAME", help="a variant of the recipe, such as tied; see groc info RECIPE")
     parser.add_argument("--corpus", metavar="DIR", help="a folder with train, valid and test (.txt, .txt.gz, .txt.xz)")

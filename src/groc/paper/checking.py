@@ -119,6 +119,8 @@ POSITIVE = Kind("a finite number above 0", lambda value: _is_number(value) and v
 SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
 WHOLE = Kind("a whole number", _is_whole)
 COUNT = Kind("a whole number from 0", lambda value: _is_whole(value) and value >= 0)
+PERPLEXITY = Kind("a finite number from 1", lambda value: _is_number(value) and value >= 1)
+UNKNOWN_OR_PERPLEXITY = Kind("a finite number from 1 or null", lambda value: value is None or PERPLEXITY.fits(value))
 UNKNOWN_OR_NUMBER = Kind("a finite number or null", lambda value: value is None or _is_number(value))
 """Records have null for what is infinite or cannot be."""
 NUMBER_OR_TEXT = Kind("a finite number or text", lambda value: isinstance(value, str) or _is_number(value))
@@ -173,7 +175,7 @@ def _tunes_states(rows: Sequence[Row]) -> bool:
 
 
 SCORED = {
-    "perplexity": UNKNOWN_OR_NUMBER,
+    "perplexity": UNKNOWN_OR_PERPLEXITY,
     "unseen": {"loss": UNKNOWN_OR_NUMBER},
     "oov_share": SHARE,
     "vocabulary": POSITIVE,
@@ -234,22 +236,29 @@ def _evaluation(figures: Row) -> Shape:
 # --- records --------------------------------------------------------------------------------------------------------
 
 
+NEWER = {
+    "compute.graphs", "forms.centred", "forms.definition_dropout", "forms.glossary", "forms.relations_dropout",
+    "forms.surface_dropout", "output.count_bias", "output.mixture_dropout", "output.mixtures", "prefix.weight_dropout",
+    "prefix.word_dropout", "surface.familiar", "surface.hashes", "training.rotate_streams", "training.sample",
+}  # fmt: skip
+"""Settings that are newer than some records, which had what is their default."""
+
+
 def _config() -> Shape:
-    """Every setting may be missing, since older records lack some."""
     kinds: dict[Any, Shape] = {str: TEXT, bool: YES_OR_NO, int: WHOLE, float: NUMBER}
     kinds |= {tuple[int, ...]: [WHOLE], tuple[str, ...]: [TEXT]}
     shape: dict[str, Shape] = {"corpus": TEXT}
     for key, kind in known_keys().items():
         section, _, name = key.rpartition(".")
         if section:
-            shape.setdefault(f"{section}?", {})[f"{name}?"] = kinds[kind]
+            shape.setdefault(section, {})[f"{name}?" if key in NEWER else name] = kinds[kind]
     return shape
 
 
-PERPLEXITY = {"perplexity": UNKNOWN_OR_NUMBER}
+READ = {"perplexity": UNKNOWN_OR_PERPLEXITY}
 TEXTS = {
-    "target test": {"new_share": SHARE, "after": {**PERPLEXITY, "new_words_loss": UNKNOWN_OR_NUMBER}},
-    "source valid": {"before": PERPLEXITY, "after": PERPLEXITY},
+    "target test": {"new_share": SHARE, "after": {**READ, "new_words_loss": UNKNOWN_OR_NUMBER}},
+    "source valid": {"before": READ, "after": READ},
 }
 """What fine-tuning itself measures."""
 FINE_TUNED = {"figures": {"texts": [{}]}, "curve": ([{"step": NUMBER, "valid_loss": NUMBER}], FILLED)}
@@ -258,7 +267,8 @@ RUN = (
         **dict.fromkeys(("name", "date", "device"), TEXT),
         "config": _config(),
         "figures": {
-            **dict.fromkeys(("parameters", "valid_perplexity"), POSITIVE),
+            "parameters": POSITIVE,
+            "valid_perplexity": PERPLEXITY,
             **dict.fromkeys(("steps?", "epochs?"), UNKNOWN_OR_NUMBER),
             "replanned?": [dict.fromkeys(("after_step", "epochs_before", "epochs"), COUNT)],
             "texts?": [({"text": TEXT}, lambda row: TEXTS.get(row["text"], {}))],

@@ -59,14 +59,15 @@ def run_missing(
     jobs = [(job, extras) for job, extras in jobs if f"{job.recipe}/{job.variant}" in known]
     place = Place(results, corpora, runs)
     known_runs = Results(results, quiet=True)
-    missing = {
-        job.dataset
-        for job, _ in jobs
+    found = [
+        (job.dataset, extras, _find(known_runs, job, _config(job, seed, corpora, settings)))
+        for job, extras in jobs
         for seed in range(1, seeds + 1)
-        if not _find(known_runs, job, _config(job, seed, corpora, settings))
-    }
-    for dataset in sorted(missing):
+    ]
+    for dataset in sorted({dataset for dataset, _, run in found if run is None}):
         _check_corpus(dataset, corpora, known_runs)
+    if table.name != "frequency" and all(run and run.test(extras) for _, extras, run in found):
+        print(f"All of it is recorded in {results}: there is nothing to run.", file=sys.stderr)
     for seed in range(1, seeds + 1):  # every cell once before any cell twice
         for job, extras in jobs:
             _fill(job, _config(job, seed, corpora, settings), extras, place)

@@ -199,11 +199,14 @@ class Results:
         """Of each record that lacks what tables read of it, its path and what that is. It counts nowhere."""
         for path in sorted(_files(folder, ".json")):
             try:
-                record = _read(path)
+                record = json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 self.damaged.append(f"{path} is no readable JSON")
                 continue
-            kind = kind_of(record)
+            if not record:
+                self.damaged.append(f"{path} is empty")
+                continue
+            kind = kind_of(record) if isinstance(record, dict) else ""
             if kind and (lacks := damage(record, kind)):
                 self.damaged.append(f"{path} is the record of a {kind} but lacks {lacks}")
             else:
@@ -274,11 +277,6 @@ class Results:
                 device = models["tied"].get("device", bench["device"])
                 found.append(((not device.startswith("CPU"), len(TIMED & set(timed)), bench["date"]), timed, device))
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    record = json.loads(path.read_text(encoding="utf-8"))
-    return record if isinstance(record, dict) else {}
 
 
 def _largest(run: Run) -> float:

@@ -216,7 +216,7 @@ def _listed(values: Row) -> str:
 OUR_GROC = (
     "Our groc is not the paper's in every respect. Among other things it composes words of hashed n-grams, where the "
     "paper's has a convolution over characters (variant `groc-characters`), it has an output network on penn too, and "
-    "the log of a word's training count is part of its bias; variant `groc-published` is as printed."
+    "the log of a word's training count is part of its bias; variant `groc-published` of recipe `penn` is as printed."
 )
 _MODEL = ("dataset", "model")
 _COVERAGE = tuple(_coverage_cells())

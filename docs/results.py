@@ -104,7 +104,7 @@ def open_questions(results: Results) -> list[str]:
     large = {row["model"]: row for row in rows["size"] if row["dataset"] == "penn" and row["runs"]}
     if pair := [large[name] for name in ("groc, best recipe", "tied, best recipe") if name in large]:
         seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']}" for row in pair)
-        devices = list(dict.fromkeys(row["device"] for row in pair))
+        devices = list(dict.fromkeys(device for row in pair for device in row["device"].split("; ")))
         lines.append(
             f"Seeds that were run with 24 million parameters: {seeds}"
             + (f" (on {' and '.join(devices)})" if len(devices) > 1 else "")

@@ -66,8 +66,8 @@ def open_questions(results: Results) -> list[str]:
     lines = []
     if TABLES["hyper-parameters"].remark and (said := TABLES["hyper-parameters"].remark(rows["hyper-parameters"])):
         lines.append(
-            f"{said} The table below says how many settings each was trained with. (On a small text there is one, of "
-            "six settings each, see [searching](search.md): GroC is 11% ahead on valid there, 9% on test.)"
+            f"{said} The table below says how many settings each was trained with. (On a small text all were given six "
+            "settings, see [searching](search.md): GroC is 11% ahead on valid there, 9% on test.)"
         )
     main = {(row["dataset"], row["model"]): row for row in rows["main"] if row["runs"]}
     curves = {key: results.of(Job(*key))[0].curve for key in main}
@@ -103,13 +103,10 @@ def open_questions(results: Results) -> list[str]:
             )
     large = {row["model"]: row for row in rows["size"] if row["dataset"] == "penn" and row["runs"]}
     if pair := [large[name] for name in ("groc, best recipe", "tied, best recipe") if name in large]:
-        seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']}" for row in pair)
-        devices = list(dict.fromkeys(device for row in pair for device in row["device"].split("; ")))
+        seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']} (on {row['device']})" for row in pair)
         lines.append(
-            f"Seeds that were run with 24 million parameters: {seeds}"
-            + (f" (on {' and '.join(devices)})" if len(devices) > 1 else "")
-            + ". More dropout may help tied; other rates of dynamic evaluation were tried for GroC alone, and were no "
-            "better."
+            f"Seeds that were run with 24 million parameters: {seeds}. More dropout may help tied; other rates of "
+            "dynamic evaluation were tried for GroC alone, and were no better."
         )
     for name in ("main", "ablations", "coverage", "speed", "size"):
         if missing := [row for row in rows[name] if row["runs"] == 0]:
@@ -230,14 +227,15 @@ def _told_of_rivals(main: Mapping[str, Row]) -> str:
 
 def _told_of_large(size: Sequence[Row]) -> Iterator[str]:
     sized = {row["model"]: row for row in size if row["dataset"] == "penn" and row["test"]}
-    for way, mark in MARKS.items():
+    for way, marks in MARKS.items():
         pair = [sized.get(f"{model}, best recipe{way}") for model in ("groc", "tied")]
         if pair[0] and pair[1]:
             groc, tied = pair
             seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['test_runs']}" for row in (groc, tied))
             yield (
                 f"**With at most 24 million parameters{way.replace(', ', ' and ')}** (penn) GroC has "
-                f"{groc['test']:.1f}, tied {tied['test']:.1f} (seeds: {seeds}); AWD-LSTM has {mark:.1f}."
+                f"{groc['test']:.1f}, tied {tied['test']:.1f} (seeds: {seeds}; both with a mixture of softmaxes). "
+                f"{', '.join(f'{name} has {mark:.1f}' for name, mark in marks.items())}."
             )
 
 

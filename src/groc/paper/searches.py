@@ -50,6 +50,12 @@ def _given(search: Row) -> str:
     return f"{number} trial{'' if number == 1 else 's'}" + (f" of {epochs} epochs" if epochs else "")
 
 
+def searched(results: Results, job: Job) -> list[str]:
+    """The settings that the recorded searches for a model tried values of."""
+    changes = (trial["changes"] for search in searches_of(results, job) for trial in search["trials"])
+    return list(dict.fromkeys(key for change in changes for key in change))
+
+
 def different_budgets(results: Results) -> list[str]:
     """For each dataset whose models were searched with different budgets, a line that says so."""
     lines = []
@@ -124,9 +130,20 @@ def not_tuned_alike(rows: Sequence[Row]) -> list[str]:
     return [dataset for dataset in DATASETS if dataset in unheeded or dataset in unequal]
 
 
+def _searched_alike(rows: Sequence[Row]) -> str:
+    """What all models of the main comparison were given alike, corpus by corpus."""
+    unequal, told = not_searched_alike(rows), []
+    for dataset in DATASETS:
+        models = [row for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
+        if models and dataset not in unequal:
+            settings = [key for key in models[0]["searched"] if all(key in row["searched"] for row in models)]
+            told.append(f"{dataset} with {models[0]['budget']} ({', '.join(settings)})")
+    return f"Searched alike for the seven models, and nothing else: {'; '.join(told)}." if told else ""
+
+
 def said_of_searches(rows: Sequence[Row]) -> str:
-    """What searches leave open; nothing where all models were given as much and each has what was found for it."""
-    lines = []
+    """What searches gave all models alike, and what they leave open."""
+    lines = [alike] if (alike := _searched_alike(rows)) else []
     if unequal := not_searched_alike(rows):
         lines.append(f"No search with equal budgets for the seven models is recorded on {' or '.join(unequal)}.")
     for dataset in DATASETS:

@@ -138,7 +138,7 @@ def figures_of(runs: Sequence[Run], cell: Cell) -> Row:
     row = {**mean("dev", [run.dev for run in runs]), **mean("test", [figures["perplexity"] for figures in tests])}
     row["test_runs"] = len(tests)
     read_on = sorted({figures["device"] for figures in tests if "device" in figures})  # if not where it was trained
-    return {**row, **origin(runs), **({"device": f"read on: {'; '.join(read_on)}"} if read_on else {})}
+    return {**row, **origin(runs), **({"device": f"read on: {' or '.join(read_on)}"} if read_on else {})}
 
 
 def origin(runs: Sequence[Run]) -> Row:
@@ -146,7 +146,7 @@ def origin(runs: Sequence[Run]) -> Row:
         "parameters": runs[0].figures["parameters"] if runs else None,
         "runs": len(runs),
         "seeds": [run.seed for run in runs],
-        "device": "; ".join(sorted({run.record["device"] for run in runs})),
+        "device": " or ".join(sorted({run.record["device"] for run in runs})),
     }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
 from groc.paper import TABLES, Results
-from groc.paper.claims import FREQUENT, MARKS, MIDDLE, RARE, closed_claims, open_claims, ratio
+from groc.paper.claims import FREQUENT, MARKS, MIDDLE, RARE, SPREADS, closed_claims, open_claims, ratio
 from groc.paper.courses import DEFINITION, course
 from groc.paper.domains import DOMAINS, SOURCE
 from groc.paper.figures import FIGURES, draw
@@ -36,6 +37,10 @@ decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this 
 
 {fill(MARKED, 120)}
 """
+HOW_NEAR = (
+    f"Two models are too near to be told apart where they differ by no more than {SPREADS} times the spread over "
+    "seeds, the larger of both; where one of them has one seed alone, that of the other."
+)
 OLDER_ABLATIONS = "../results/penn-ablations-fixed-streams-h200.json"
 FEW_MISSING = 3
 """Cells of a table that were not run and are named; of more their number is."""
@@ -46,7 +51,8 @@ def page(results: Results) -> str:
     lines = [*closed_claims(results), *open_claims(results)]
     blocks = [HEAD, "## In plain words\n", *plain_words(results)]
     blocks += ["## What is open\n", *(f"- {line}" for line in open_questions(results)), "", settings_run(results)]
-    blocks += ["## What holds of the paper's claims, and of ours\n", *(f"- {line}" for line in lines)]
+    blocks += ["## What holds of the paper's claims, and of ours\n", f"{fill(HOW_NEAR, 120)}\n"]
+    blocks += [f"- {line}" for line in lines]
     for table in TABLES.values():
         rows = table.rows(results)
         blocks += [f"\n## {table.title}\n", f"{table.place or 'Not'} of the paper; `groc paper {table.name}`.\n"]
@@ -256,6 +262,8 @@ def _told_of_coverage(coverage: Sequence[Row]) -> Iterator[str]:
 
 if __name__ == "__main__":
     found = Results(RECORDS)
+    if found.damaged:
+        sys.exit("The page would lack what these records hold.")
     PAGE.write_text(page(found), encoding="utf-8")
     for name in FIGURES:
         if any(row["runs"] for row in TABLES[name].rows(found)):

@@ -8,6 +8,7 @@ import runpy
 import signal
 import statistics
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -365,7 +366,7 @@ def test_a_setting_that_is_gone_and_was_not_used_changes_nothing(tmp_path: Path,
     path = recorder("penn/groc", 90.0, 80.0)
     record = json.loads(path.read_text())
     record["config"]["surface"]["whole"] = 0
-    record["config"]["training"]["seed"] = 2
+    record["config"]["training"]["seed"] = record["seed"] = 2
     (path.parent / "other.json").write_text(json.dumps(record))
     assert row_of("main", tmp_path, dataset="penn", model="groc")["runs"] == 2
 
@@ -417,7 +418,8 @@ def test_speed_is_that_of_the_bench_with_most_models(tmp_path: Path, recorder: R
     )
     steps = 1_328  # of 20 x 35 words, in the text that the paper counts
     assert groc["seconds"] == pytest.approx(3.0 * steps / 1000, rel=1e-3)
-    assert (groc["ratio"], groc["test"], groc["device"]) == (1.5, 80.0, "GPU 1")
+    assert (groc["ratio"], groc["test"], groc["device"]) == (1.5, 80.0, "timed on GPU 1 / trained on CPU, float32")
+    assert (sparse["device"], lookup["device"]) == ("timed on GPU 1", "")
     assert (sparse["ratio"], sparse["test"]) == (pytest.approx((0.3 * 3 + 0.7 * 1) / 2), None)
     assert (lookup["seconds"], lookup["ratio"]) == (None, None)
     assert groc["paper"]["ratio"] == pytest.approx(259.8 / 18.6)
@@ -516,6 +518,22 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["data", "--run", "--corpus-root", ".", "--model", "tied"], "leave out --model"),
         (["main", "--run", "--corpus-root", ".", "--dataset", "wikitext2"], "choose from penn, wikitext-2."),
         (["coverage", "--run", "--corpus-root", ".", "--dataset", "wikitext-2"], "choose from penn."),
+        (
+            ["main", "--run", "--corpus-root", ".", "training.seed=7"],
+            "training.seed is what --seeds says: leave it out.",
+        ),
+        (
+            ["main", "--run", "--corpus-root", ".", "output.kind=tied"],
+            "output.kind is what tells models apart: leave it",
+        ),
+        (
+            ["coverage", "--run", "--corpus-root", ".", "forms.coverage=0.5"],
+            "forms.coverage is what tables vary: leave",
+        ),
+        (
+            ["ablations", "--run", "--corpus-root", ".", "output.depth=1"],
+            "groc-no-out has no output network: leave out",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -532,6 +550,66 @@ def test_results_that_cannot_be_written_are_known_before_training(
     folders = ["--results", str(tmp_path / "file" / "results"), "--corpus-root", str(corpora)]
     assert main(["paper", "main", "--run", "--model", "tied", "--dataset", "penn", *folders]) == 1
     assert f"{tmp_path / 'file'} is no folder" in capsys.readouterr().err
+
+
+def test_an_empty_text_is_known_before_training(
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (corpora / "penn" / "test.txt").write_text("")
+    folders = ["--results", str(tmp_path / "results"), "--corpus-root", str(corpora), "--runs", str(tmp_path / "runs")]
+    assert main(["paper", "main", "--run", "--model", "tied", "--dataset", "penn", *folders]) == 1
+    assert f"{corpora / 'penn' / 'test.txt'} holds no words" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("penn/groc", {"output.kind": "tied"}, "is called groc, but its output embedding is tied"),
+        ("penn/groc-no-out", {"output.depth": 1}, "is called groc-no-out, but has an output network of depth 1"),
+    ],
+)
+def test_a_model_that_is_not_what_it_is_called_is_not_counted(
+    name: str, settings: Row, told: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorder(name, 60.0, 58.0)
+    record = json.loads(path.read_text())
+    for key, value in settings.items():
+        change(record, f"config.{key}", value)
+    path.write_text(json.dumps(record))
+    assert all(row["runs"] == 0 for table in ("main", "ablations") for row in rows_of(table, tmp_path))
+    assert main(["paper", "main", "--results", str(path.parent)]) == 0
+    assert f"{path} {told}: it is not counted." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "lacks"),
+    [("seed", 9, "seed (that of its config)"), ("loss", 1.0, "loss (the logarithm of perplexity)")],
+)
+def test_a_run_that_contradicts_itself_is_not_counted(
+    key: str, value: float, lacks: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorder("penn/groc", 60.0, 58.0)
+    record = json.loads(path.read_text())
+    (record if key == "seed" else next(iter(record["evaluations"].values())))[key] = value
+    path.write_text(json.dumps(record))
+    assert row_of("main", tmp_path, dataset="penn", model="groc")["runs"] == 0
+    assert main(["paper", "main", "--results", str(path.parent)]) == 0
+    assert lacks in capsys.readouterr().err
+
+
+def test_json_that_is_too_deep_to_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000 + "]" * 100_000)
+    assert main(["paper", "main", "--results", str(tmp_path)]) == 0
+    assert f"{path} is no readable JSON" in capsys.readouterr().err
+
+
+def test_evaluations_that_are_added_at_the_same_time_are_all_kept(recorder: Recorder) -> None:
+    path = recorder("penn/groc", 60.0)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: add_test(path, f"/x/text{number}/test.txt", 90.0), range(40)))
+    assert len(json.loads(path.read_text())["evaluations"]) == 40
 
 
 def change(record: Row, key: str, value: Any) -> None:
@@ -960,7 +1038,8 @@ def test_rivals_are_compared_with_groc_once(
         (said,) = [line for line in run().splitlines() if "weights" in line]
         assert said == (
             f"{folder.name} is recorded without a comparison with {lookup.name}, "
-            f"and the weights of the recorded run are not in {lookup}."
+            f"and the weights of the recorded run are not in {lookup}. "
+            "Give --results and --runs folders of their own to train both anew."
         )
         assert [pair["against"] for pair in json.loads(record.read_text())["paired"].values()] == ["penn/tied"]
         (lookup / checkpoint.WEIGHTS).write_bytes(weights)
@@ -996,6 +1075,12 @@ def test_corpora_are_measured(tmp_path: Path, corpora: Path, monkeypatch: pytest
     assert row["tokens"] == len(Corpus(corpora / "penn").text("train"))
     assert 0 < row["definitions"] <= 100
     assert row_of("data", tmp_path, dataset="wikitext-2")["runs"] == 0
+
+    # What is recorded stays, whatever lies under that name now.
+    done = snapshot(tmp_path / "results")
+    (corpora / "penn" / "train.txt").write_text("another text\n")
+    assert main(["paper", "data", "--run", *where]) == 0
+    assert snapshot(tmp_path / "results") == done
 
 
 # --- the page -----------------------------------------------------------------------------------------------------

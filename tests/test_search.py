@@ -291,7 +291,7 @@ def test_when_a_curve_is_hopeless(curve: Curve, epochs: int, hopeless: bool, unt
     search = made(untested, tmp_path / "out", epochs=epochs)
     for number, values in enumerate(([8.0, 7.0], [9.0, 8.0], [11.0, 9.0], [12.0, 10.0])):
         assert not search.is_hopeless(curve)  # as long as there are too few
-        search.trials.append(Trial(number, {}, "done"))
+        search.trials.append(Trial(number, {}, "done", values[-1]))
         path = search.path(search.trials[-1])
         path.mkdir(parents=True)
         rows = [{"epoch": epoch, "valid_perplexity": value} for epoch, value in enumerate(values, 1)]
@@ -621,6 +621,11 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         lambda record: record["trials"][0].update(changes={}),
         lambda record: record["trials"][0].update(changes=[]),
         lambda record: record["trials"].extend(record["trials"]),
+        lambda record: record["trials"][0].update(valid_perplexity=None),  # it would be the best of all
+        lambda record: record["trials"][0].update(changes={"training.rate": "77"}),  # nobody searched that
+        lambda record: record.update(  # of one that goes on while another is begun there would be no end
+            trials=[{**record["trials"][0], "number": number, "state": "running"} for number in range(2)]
+        ),
         lambda record: record.pop("space"),
         lambda record: record.update(trials=None),
     ],

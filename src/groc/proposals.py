@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -149,6 +150,13 @@ def idle(config: Config, space: Space) -> list[str]:
 def ends_of(values: list[Any] | Range) -> list[Any]:
     """What is possible for these is so for all of them."""
     return [values.low, values.high] if isinstance(values, Range) else values
+
+
+def has(values: list[Any] | Range, value: Any) -> bool:
+    """Whether a value, which may have been read from a record, is one of these."""
+    if isinstance(values, Range):
+        return isinstance(value, int | float) and values.low <= value <= values.high
+    return json.dumps(value) in map(json.dumps, values)
 
 
 def _converted(config: Config, key: str, values: list[Any] | Range) -> dict[Any, Any]:

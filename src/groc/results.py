@@ -16,7 +16,7 @@ from groc import __version__
 from groc.compute import Policy
 from groc.config import Config
 from groc.errors import GrocError
-from groc.files import write_text
+from groc.files import in_turn, write_text
 from groc.report import to_json
 
 RESULT = "result.json"
@@ -86,13 +86,15 @@ SETTINGS = ("caches", "dynamic", "memory", "novelty", "sharpness", "uniform_mixe
 def add_evaluation(path: Path, summary: dict[str, Any]) -> str:
     """Add the figures of an evaluation to the record of a run. What it is called there comes back if it replaces
     figures that were taken with other settings, or empty."""
-    record, name = _record_to_add_to(path), evaluation_name(summary)
-    kept = _kept({key: value for key, value in summary.items() if key not in ("run", "text")}, record)
-    if kept.get("tuned_on"):
-        kept["tuned_on"] = text_name(kept["tuned_on"])
-    before = record["evaluations"].get(name)
-    record["evaluations"][name] = kept
-    write_text(path, to_json(record, indent=1) + "\n")
+    name = evaluation_name(summary)
+    with in_turn(path.parent):
+        record = _record_to_add_to(path)
+        kept = _kept({key: value for key, value in summary.items() if key not in ("run", "text")}, record)
+        if kept.get("tuned_on"):
+            kept["tuned_on"] = text_name(kept["tuned_on"])
+        before = record["evaluations"].get(name)
+        record["evaluations"][name] = kept
+        write_text(path, to_json(record, indent=1) + "\n")
     now = json.loads(to_json(kept))  # as a record has it
     return name if before and any(before.get(key) != now.get(key) for key in SETTINGS) else ""
 
@@ -104,14 +106,15 @@ TRAINING = ("seed", "valid_perplexity")
 def add_paired(path: Path, summary: dict[str, Any]) -> str:
     """Add a comparison with another model to the record of a run. What it is called there comes back if it replaces
     one with another model of that name, or empty."""
-    record = _record_to_add_to(path)
     name = paired_name(text_name(summary["text"]), summary["against"], summary["seed"])
     left_out = ("run", "other", "text", "notes")
-    kept = _kept({key: value for key, value in summary.items() if key not in left_out}, record)
-    compared = record.setdefault(PAIRED, {})
-    before = compared.get(name)
-    compared[name] = kept
-    write_text(path, to_json(record, indent=1) + "\n")
+    with in_turn(path.parent):
+        record = _record_to_add_to(path)
+        kept = _kept({key: value for key, value in summary.items() if key not in left_out}, record)
+        compared = record.setdefault(PAIRED, {})
+        before = compared.get(name)
+        compared[name] = kept
+        write_text(path, to_json(record, indent=1) + "\n")
     return name if before and any(before.get(key) != kept[key] for key in TRAINING) else ""
 
 

@@ -40,6 +40,7 @@ from groc.proposals import (
     distinct,
     ends_of,
     essence,
+    has,
     spelt_out,
 )
 from groc.report import to_json
@@ -91,6 +92,8 @@ class Trial:
         """Whether it can be one: records are read that a hand may have changed."""
         numbers = (self.number, self.epochs, self.seconds, self.valid_perplexity or 0, self.parameters or 0)
         if self.state not in STATES or not isinstance(self.changes, dict) or not all(map(math.isfinite, numbers)):
+            raise ValueError
+        if self.state == "done" and not self.valid_perplexity:
             raise ValueError
 
 
@@ -310,6 +313,7 @@ class Search:
 
     def _restore(self) -> None:
         path = self.folder / RECORD
+        damaged = f"{path} is damaged: restore it from a copy, or choose another --out."
         if not path.exists():
             if self.folder.is_dir() and any(path.name != LOCK for path in self.folder.iterdir()):
                 raise GrocError(f"{self.folder} is not empty and holds no search: choose another --out.")
@@ -319,8 +323,10 @@ class Search:
             trials = [Trial(**trial) for trial in record.pop("trials")]
             if any(trial.number != n or {*trial.changes} != {*record["space"]} for n, trial in enumerate(trials)):
                 raise ValueError
+            if any(trial.state == "running" for trial in trials[:-1]):  # they come one after the other
+                raise ValueError
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise GrocError(f"{path} is damaged: restore it from a copy, or choose another --out.") from None
+            raise GrocError(damaged) from None
         mine = json.loads(to_json(self.to_dict()))
         if "digests" not in (record.get("corpus") or ()):  # as in older records
             del mine["corpus"]["digests"]
@@ -330,6 +336,8 @@ class Search:
                 f"{self.folder} holds a search {NAMES.get(changed[0], 'of another kind')}: go on with the same command "
                 "(only --trials may differ), or choose another --out."
             )
+        if not all(has(self.space[key], value) for trial in trials for key, value in trial.changes.items()):
+            raise GrocError(damaged)
         self.trials = trials
 
     def _forget(self) -> None:

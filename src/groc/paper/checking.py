@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import isclose, log
 from typing import Any
 
 from groc.adaptation.memory import OCCURRENCES
@@ -106,6 +107,10 @@ def _misfits(value: Any, shape: Shape, where: str) -> Iterator[str]:
 def _is_number(value: Any) -> bool:
     """Neither infinite nor too large for a float, as a whole number can be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_log(loss: Any, perplexity: float) -> bool:
+    return _is_number(loss) and isclose(loss, log(perplexity), abs_tol=1e-3)
 
 
 def _is_whole(value: Any) -> bool:
@@ -200,6 +205,8 @@ def _needs_of_score(figures: Row) -> Shape:
         needs["bins"] = [{}]
     if figures["unseen"]["loss"] is not None:
         needs["oov_share"] = POSITIVE
+    if figures["perplexity"] is not None:
+        needs["loss?"] = Kind("the logarithm of perplexity", lambda loss: _is_log(loss, figures["perplexity"]))
     tuned = {place.partition(" ")[0] for place, rows in figures.get("tuning", {}).items() if _tunes_states(rows)}
     if tuned:
         numbers = {str(number) for number, _ in enumerate(figures.get("caches", ()), 1)}
@@ -278,6 +285,7 @@ RUN = (
         f"{PAIRED}?": Each(COMPARED),
     },
     lambda record: FINE_TUNED if "adapted_from" in record["figures"] else {},
+    lambda record: {"seed?": Kind("that of its config", record["config"]["training"]["seed"].__eq__)},
 )
 
 

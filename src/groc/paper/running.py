@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,17 +19,25 @@ from groc.compute import choose, device_name
 from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
-from groc.files import check_folder, write_text
+from groc.files import check_folder, in_turn, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
 from groc.paper.place import Place, recorded, run_name, train_once
-from groc.paper.runs import Job, Results, Run, identity
+from groc.paper.runs import RECIPES, TIMED, VARIED, Job, Results, Run, identity
 from groc.paper.table import Cell, Table
 from groc.progress import Progress
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise, to_json
 from groc.results import PAIRED, RESULT, add_evaluation, circumstances
 from groc.scoring import score
+
+FIXED = {
+    "training.seed": "what --seeds says",
+    "corpus": "what --corpus-root says",
+    "output.kind": "what tells models apart",
+    **dict.fromkeys(VARIED, "what tables vary"),
+}
+"""Settings that are not free where a table is filled: with others a run would be of another row, or of none."""
 
 
 def run_missing(
@@ -41,15 +51,19 @@ def run_missing(
 ) -> None:
     """Fill the cells with runs of the recipes as they stand, and put their records into `results`."""
     check_folder(results)
+    known_runs = Results(results, quiet=True)
     if table.name == "data":
-        for cell in cells:
-            record_data(cell.keys["dataset"], corpora, results)
+        missing = [cell.keys["dataset"] for cell in cells if f"data/{cell.keys['dataset']}" not in known_runs.data]
+        for dataset in missing:
+            record_data(dataset, corpora, results)
+        if not missing:
+            print(f"All of it is recorded in {results}: take a record away to measure anew.", file=sys.stderr)
         return
     if table.name == "speed":
-        print(
-            "Perplexities are filled here; seconds come from groc bench --size ... --out results/NAME.json.",
-            file=sys.stderr,
-        )
+        timed = " ".join(f"--model {shlex.quote(model)}" for model in sorted(TIMED - {"tied"}))
+        for dataset in dict.fromkeys(cell.keys["dataset"] for cell in cells):
+            bench = f"groc bench --size {RECIPES[dataset]} {timed} --out {results / f'bench-{dataset}.json'}"
+            print(f"Perplexities are filled here; seconds come from {bench}", file=sys.stderr)
     known = {f"{recipe}/{variant}" for recipe in recipe_names() for variant in variant_names(recipe)}
     jobs = [(cell.job, cell.extras) for cell in cells if cell.job]
     if table.name == "frequency":  # its rows are of the rivals alone, and each is compared with GroC
@@ -58,7 +72,6 @@ def run_missing(
         print(f"There is no recipe with a variant {name}: left out.", file=sys.stderr)
     jobs = [(job, extras) for job, extras in jobs if f"{job.recipe}/{job.variant}" in known]
     place = Place(results, corpora, runs)
-    known_runs = Results(results, quiet=True)
     found = [
         (job.dataset, extras, _find(known_runs, job, _config(job, seed, corpora, settings)))
         for job, extras in jobs
@@ -83,13 +96,21 @@ def _check_corpus(dataset: str, corpora: Path, results: Results) -> None:
     """What is not there, or another corpus of that name, is known before hours of training."""
     corpus = Corpus(corpora / dataset)
     for split in ("train", "valid", "test"):
-        corpus.path(split)
+        corpus.text(split)  # an empty one is an error
     if why := results.another_corpus(dataset, len(corpus.text("train"))):
         raise GrocError(f"{corpora / dataset} {why}: its runs would not count. Give them a --results of their own.")
 
 
 def _config(job: Job, seed: int, corpora: Path, settings: Sequence[str]) -> Config:
     config = load_recipe(job.recipe, job.variant, settings)
+    recipe = load_recipe(job.recipe, job.variant)
+    for key, why in FIXED.items():
+        if config.flat()[key] != recipe.flat()[key]:
+            raise GrocError(f"{key} is {why}: leave it out.")
+    is_ablation = job.variant.startswith("groc-")
+    if is_ablation and bool(config.output.depth) != bool(recipe.output.depth):
+        has = "an" if recipe.output.depth else "no"
+        raise GrocError(f"{job.variant} has {has} output network: leave out output.depth.")
     return config.replace({**dict(job.changes), "training.seed": seed, "corpus": str(corpora / job.dataset)})
 
 
@@ -121,14 +142,20 @@ def _pair(job: Job, config: Config, rival: Job, rival_config: Config, place: Pla
         is_there = (where / checkpoint.WEIGHTS).is_file() and (where / RESULT).is_file()
         if not is_there or recorded(where).dev != one.dev:  # such a pair would not count as one of the recorded runs
             what = f"{folder.name} is recorded without a comparison with {other_folder.name}"
-            print(f"{what}, and the weights of the recorded run are not in {where}.", file=sys.stderr)
+            print(
+                f"{what}, and the weights of the recorded run are not in {where}. Give --results and --runs folders of "
+                "their own to train both anew.",
+                file=sys.stderr,
+            )
             return
     if not recorded(folder).against(other):  # else it was stopped just before it was published
         names = str(folder), str(other_folder), config.corpus
         evaluate_against(*names, None, config.compute.device, record=True, as_json=False)
-    pairs = {**run.record.get(PAIRED, {}), **recorded(folder).record[PAIRED]}
-    # The published record may have evaluations that the folder's lacks: they stay.
-    write_text(run.path, to_json({**run.record, PAIRED: pairs}, indent=1) + "\n")
+    with in_turn(place.results):  # another process may add a comparison of this very run
+        published = json.loads(run.path.read_text(encoding="utf-8"))
+        pairs = {**published.get(PAIRED, {}), **recorded(folder).record[PAIRED]}
+        # The published record may have evaluations that the folder's lacks: they stay.
+        write_text(run.path, to_json({**published, PAIRED: pairs}, indent=1) + "\n")
 
 
 def _find(results: Results, job: Job, config: Config) -> Run | None:

@@ -200,7 +200,7 @@ class Results:
         for path in sorted(_files(folder, ".json")):
             try:
                 record = json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError):
+            except (OSError, ValueError, RecursionError):
                 self.damaged.append(f"{path} is no readable JSON")
                 continue
             if not record:
@@ -249,6 +249,8 @@ class Results:
         base = RECIPES.get(run.dataset)
         if run.adapted or run.recipe not in (base, f"{base}-best"):
             return ""
+        if is_other := _other_model(run):
+            return is_other
         parameters, largest = run.figures["parameters"], _largest(run)
         if parameters > largest:
             return f"has {parameters / 1e6:.2f}M parameters, more than {largest / 1e6:.2f}M"
@@ -279,10 +281,25 @@ class Results:
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
 
 
+def _other_model(run: Run) -> str:
+    """What tells the model of a run from that of its name; empty if nothing does."""
+    model, kind, depth = _model(run.variant), run.settings["output.kind"], run.settings["output.depth"]
+    if model and kind != model:
+        return f"is called {run.variant}, but its output embedding is {kind}"
+    if "no-out" in run.variant and depth:
+        return f"is called {run.variant}, but has an output network of depth {depth}"
+    return ""
+
+
+def _model(variant: str) -> str | None:
+    """Which of the models of the tables a variant is, or is one without something."""
+    return next((model for model in MODELS if variant.startswith(model)), None)
+
+
 def _largest(run: Run) -> float:
     """Parameters of a run with a recipe of the tables at most. Those of the paper are rounded to millions, so that with
     a recipe of published size 10% or a million more counts as the same."""
-    model = next((model for model in MODELS if run.variant.startswith(model)), None)
+    model = _model(run.variant)
     if run.recipe.endswith("-best"):
         return LARGEST_BEST
     if model is None:

@@ -77,18 +77,20 @@ def _ablation_cells() -> list[Cell]:
         for network, row in figures.items():
             start = "groc" if network else "groc-no-out"
             for without, (dev, test) in zip(printed.WITHOUT, row, strict=True):
-                variant = f"{start}-without-{without}" if without else start
-                left_out = {"": (), "both": ("relations", "definitions")}.get(without, (without,))
                 keys = {
                     "dataset": dataset,
                     "model": "groc",
                     "output network": "yes" if network else "no",
                     "without": without,
                 }
-                cells.append(
-                    Cell(keys, {"dev": dev, "test": test}, Job(dataset, variant, (("forms.without", left_out),)))
-                )
+                cells.append(Cell(keys, {"dev": dev, "test": test}, _without(dataset, start, without)))
     return cells
+
+
+def _without(dataset: str, variant: str, without: str) -> Job:
+    """What is run for a variant without some of what is told of words."""
+    left_out = {"": (), "both": ("relations", "definitions")}.get(without, (without,))
+    return Job(dataset, f"{variant}-without-{without}" if without else variant, (("forms.without", left_out),))
 
 
 NETWORK = ("output.depth", "output.activation")
@@ -129,7 +131,8 @@ def _speed(results: Results, cell: Cell) -> Row:
     size = results.data.get(f"data/{cell.job.dataset}", printed.DATA[cell.job.dataset])
     steps = size["tokens"] / (20 * 35)
     row = {**measured(results, cell), "seconds": step and step * steps / 1000, "ratio": step and tied and step / tied}
-    return {**row, "device": device if step else ""}
+    devices = [f"timed on {device}"] if step else []
+    return {**row, "device": " / ".join([*devices, *([f"trained on {row['device']}"] if row["runs"] else [])])}
 
 
 def _speed_cells() -> list[Cell]:
@@ -177,6 +180,10 @@ def _size_cells() -> list[Cell]:
 
 def _hyper_cells() -> list[Cell]:
     cells = [Cell({"dataset": d, "model": m}, {"output": _listed(printed.HYPER[d][m])}, Job(d, m)) for d, m in PAIRS]
+    for dataset, without in printed.HYPER_WITHOUT.items():
+        for what, settings in without.items():
+            keys = {"dataset": dataset, "model": f"groc without {what}"}
+            cells.append(Cell(keys, {"output": _listed(settings)}, _without(dataset, "groc", what)))
     return [*cells, *(Cell({"dataset": job.dataset, "model": name}, {}, job) for name, job in _best_recipes())]
 
 
@@ -199,7 +206,7 @@ def _settings(run: Run) -> Row:
         {key.removeprefix(part): value for key, value in run.settings.items() if key.startswith(part)}
         for part in ("output.", "prefix.", "training.")
     )
-    own = {name for one in printed.HYPER.values() for name in one[run.variant]}
+    own = {name for one in printed.HYPER.values() for name in one[run.settings["output.kind"]]}
     return {
         "output": _listed({name: value for name, value in output.items() if name in own}),
         "dropout": "/".join(f"{prefix[f'{site}_dropout']:g}" for site in DROPOUT_SITES),
@@ -284,9 +291,10 @@ _ALL = (
         "the decay of the running average of weights, 0 where there is none; `batch`: streams x words of each in a "
         "step, `about` where that varies; `streams`: whether they begin at another place in every epoch. These four "
         "and `epochs` are the course of training. `trials` are those of recorded searches. What the paper searched "
-        "(Table 7; `groc search --paper-ranges` goes through it): output dropout from 0 to .9 for all; the width of "
-        "convolutional's correction, 32, 64 or 128; adaptive's cutoffs, six of them; depth (up to 4) and activation of "
-        "the networks of deep residual and GroC.",
+        "(Table 7; `groc search --paper-ranges` goes through it): output dropout from 0 to .9 for all (10 trials, "
+        "printed as if up to 1); the width of convolutional's correction, 32, 64 or 128; adaptive's cutoffs, six of "
+        "them; depth (up to 4) and activation (three) of the networks of deep residual and GroC; 204 trials on penn "
+        "and 67 on wikitext-2 in all.",
         remark=said_of_searches,
     ),
 )  # fmt: skip

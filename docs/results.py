@@ -109,7 +109,7 @@ def open_questions(results: Results) -> list[str]:
             )
     large = {row["model"]: row for row in rows["size"] if row["dataset"] == "penn" and row["runs"]}
     if pair := [large[name] for name in ("groc, best recipe", "tied, best recipe") if name in large]:
-        seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']} (on {row['device']})" for row in pair)
+        seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']} ({row['device']})" for row in pair)
         lines.append(
             f"Seeds that were run with 24 million parameters: {seeds}. More dropout may help tied; other rates of "
             "dynamic evaluation were tried for GroC alone, and were no better."

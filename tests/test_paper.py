@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import runpy
+import shlex
 import signal
 import statistics
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from hypothesis import strategies as st
 
 from groc import checkpoint
 from groc.cli import main
+from groc.commands.paper import count
 from groc.compute import choose
 from groc.config import Compute, Config
 from groc.corpus import Corpus
@@ -34,7 +37,7 @@ from groc.lexicon import Empty
 from groc.paper import TABLES, Results, published
 from groc.paper.figures import FIGURES
 from groc.paper.running import evaluate
-from groc.paper.runs import AS_GOOD, Run, best, identity
+from groc.paper.runs import AS_GOOD, TIMED, Run, best, identity
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise
 from groc.results import PRUNED, add_evaluation, text_name, write_result
@@ -531,8 +534,8 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
             "forms.coverage is what tables vary: leave",
         ),
         (
-            ["ablations", "--run", "--corpus-root", ".", "output.depth=1"],
-            "groc-no-out has no output network: leave out",
+            ["ablations", "--run", "--corpus-root", ".", "output.depth=0"],
+            "has an output network: leave out output.depth=0",
         ),
     ],
 )
@@ -567,6 +570,7 @@ def test_an_empty_text_is_known_before_training(
     [
         ("penn/groc", {"output.kind": "tied"}, "is called groc, but its output embedding is tied"),
         ("penn/groc-no-out", {"output.depth": 1}, "is called groc-no-out, but has an output network of depth 1"),
+        ("penn/groc-without-both", {"output.depth": 0}, "is called groc-without-both, but has no output network"),
     ],
 )
 def test_a_model_that_is_not_what_it_is_called_is_not_counted(
@@ -584,10 +588,14 @@ def test_a_model_that_is_not_what_it_is_called_is_not_counted(
 
 @pytest.mark.parametrize(
     ("key", "value", "lacks"),
-    [("seed", 9, "seed (that of its config)"), ("loss", 1.0, "loss (the logarithm of perplexity)")],
+    [
+        ("seed", 9, "seed (that of its config)"),
+        ("seed", "1", "seed (that of its config)"),
+        ("loss", 1.0, "loss (the logarithm of perplexity)"),
+    ],
 )
 def test_a_run_that_contradicts_itself_is_not_counted(
-    key: str, value: float, lacks: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+    key: str, value: Any, lacks: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = recorder("penn/groc", 60.0, 58.0)
     record = json.loads(path.read_text())
@@ -598,6 +606,37 @@ def test_a_run_that_contradicts_itself_is_not_counted(
     assert lacks in capsys.readouterr().err
 
 
+def test_the_bench_that_is_lacking_is_named(
+    tmp_path: Path, recorder: Recorder, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As long as it is lacking, with a command that can be pasted."""
+    folder = recorder("penn/tied", 90.0, 80.0, seed=1).parent.rename(tmp_path / "with space")
+    run = ["paper", "speed", "--run", "--dataset", "penn", "--model", "tied", "--results", str(folder)]
+    run += ["--corpus-root", str(corpora), "--runs", str(tmp_path / "runs"), "training.epochs=1", *small({})]
+    assert main(run) == 0
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "groc bench" in line]
+    command = shlex.split(said.partition("seconds come from ")[2])
+    models = {name for option, name in pairwise(command) if option == "--model"}
+    assert {*models, "tied"} == TIMED
+    assert command[-1] == str(folder / "bench-penn.json")
+    timed = {"date": "2026-01-01", "device": "GPU", "settings": []}
+    steps = [{"model": model, "step": 1.0} for model in TIMED]
+    (folder / "bench-penn.json").write_text(json.dumps({**timed, "sizes": {"penn": {"models": steps}}}))
+    assert main(run) == 0
+    assert "groc bench" not in capsys.readouterr().err
+
+
+def test_rows_that_are_not_compared_word_by_word_are_not_counted(tmp_path: Path, recorder: Recorder) -> None:
+    bins = [{"from": 1, "to": 9, "tokens": 1, "loss": 4.0, "median_loss": 4.0}]
+    for model in ("groc", "tied"):
+        path = recorder(f"penn/{model}", 60.0)
+        add_test(path, "/x/penn/test.txt", 58.0, bins=bins)
+    results = Results(tmp_path / "results")
+    row = next(row for row in rows_of("frequency", tmp_path, dataset="penn", model="tied"))
+    assert (row["of"], row["runs"]) == ("median", 1)
+    assert count(TABLES["frequency"], results)["run"] == 0
+
+
 def test_json_that_is_too_deep_to_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * 100_000 + "]" * 100_000)
@@ -606,6 +645,7 @@ def test_json_that_is_too_deep_to_read_is_named(tmp_path: Path, capsys: pytest.C
 
 
 def test_evaluations_that_are_added_at_the_same_time_are_all_kept(recorder: Recorder) -> None:
+    pytest.importorskip("fcntl")
     path = recorder("penn/groc", 60.0)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: add_test(path, f"/x/text{number}/test.txt", 90.0), range(40)))

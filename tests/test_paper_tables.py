@@ -157,9 +157,9 @@ def test_it_is_said_where_no_search_with_equal_budgets_is_recorded(tmp_path: Pat
     for model in published.MODELS:
         assert f"{said}penn or" in note()
         search(model, 12)
-    assert note().endswith(f"nothing else: penn with 12 trials of 5 epochs (training.rate). {said}wikitext-2.")
+    assert note().endswith(f"for the seven models: penn with 12 trials of 5 epochs (training.rate). {said}wikitext-2.")
     search("groc", 24)
-    assert "nothing else" not in note()
+    assert "Searched alike" not in note()
     assert f"{said}penn or" in note()
 
 

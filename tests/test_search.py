@@ -26,7 +26,7 @@ from groc.commands.search import published, with_own_values
 from groc.config import Config
 from groc.errors import GrocError
 from groc.paper import TABLES, Results
-from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, idle, parse_space
+from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, has, idle, parse_space
 from groc.recipe import load_recipe
 from groc.search import FEWEST, LOCK, RECORD, Curve, Search, Trial, Watch, read_curve
 from groc.signals import Interrupted
@@ -622,6 +622,7 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         lambda record: record["trials"][0].update(changes=[]),
         lambda record: record["trials"].extend(record["trials"]),
         lambda record: record["trials"][0].update(valid_perplexity=None),  # it would be the best of all
+        lambda record: record["trials"][0].update(valid_perplexity=-5.0),
         lambda record: record["trials"][0].update(changes={"training.rate": "77"}),  # nobody searched that
         lambda record: record.update(  # of one that goes on while another is begun there would be no end
             trials=[{**record["trials"][0], "number": number, "state": "running"} for number in range(2)]
@@ -813,3 +814,16 @@ def test_it_is_said_where_models_had_other_budgets(
     said = capsys.readouterr().err
     assert differ in said
     assert said.count("budgets differ") == bool(differ)
+
+
+@pytest.mark.parametrize(
+    ("values", "inside", "outside"),
+    [
+        (Range(1e-3, 1e-2, False), [1e-3, 2e-3, 1e-2], [9e-4, 2e-2, "2e-3", True, None]),
+        (Range(1, 3, True), [1, 3], [0, 4, 1.5, True]),
+        (["1e-3", "2e-3"], ["1e-3"], ["3e-3", 1e-3, None]),
+    ],
+)
+def test_what_a_record_may_have_of_a_space(values: list[Any] | Range, inside: list[Any], outside: list[Any]) -> None:
+    assert all(has(values, value) for value in inside)
+    assert not any(has(values, value) for value in outside)

@@ -148,12 +148,14 @@ def alone(lock: Path, otherwise: str) -> Iterator[None]:
 
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Let one process after the other change a folder, by a lock on the folder itself, so that no file is left."""
+    """Let one process after the other change a folder, by a lock on the folder itself, so that no file is left. Who has
+    it must not ask for it again: that would wait for ever."""
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         if fcntl is not None:
-            handle = os.open(folder, os.O_RDONLY)
+            with explained(folder):
+                handle = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, handle)
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(handle, fcntl.LOCK_EX)

@@ -155,7 +155,8 @@ def ends_of(values: list[Any] | Range) -> list[Any]:
 def has(values: list[Any] | Range, value: Any) -> bool:
     """Whether a value, which may have been read from a record, is one of these."""
     if isinstance(values, Range):
-        return isinstance(value, int | float) and values.low <= value <= values.high
+        is_number = isinstance(value, int if values.whole else int | float) and not isinstance(value, bool)
+        return is_number and bool(values.low <= value <= values.high)
     return json.dumps(value) in map(json.dumps, values)
 
 

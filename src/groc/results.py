@@ -126,7 +126,7 @@ def paired_name(text: str, against: str, seed: int) -> str:
 def _record_to_add_to(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         record = None
     if not (isinstance(record, dict) and isinstance(record.get("evaluations"), dict)):
         raise GrocError(

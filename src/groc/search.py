@@ -93,7 +93,7 @@ class Trial:
         numbers = (self.number, self.epochs, self.seconds, self.valid_perplexity or 0, self.parameters or 0)
         if self.state not in STATES or not isinstance(self.changes, dict) or not all(map(math.isfinite, numbers)):
             raise ValueError
-        if self.state == "done" and not self.valid_perplexity:
+        if self.state == "done" and not (self.valid_perplexity and self.valid_perplexity >= 1):
             raise ValueError
 
 
@@ -325,7 +325,7 @@ class Search:
                 raise ValueError
             if any(trial.state == "running" for trial in trials[:-1]):  # they come one after the other
                 raise ValueError
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise GrocError(damaged) from None
         mine = json.loads(to_json(self.to_dict()))
         if "digests" not in (record.get("corpus") or ()):  # as in older records

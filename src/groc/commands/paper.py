@@ -156,7 +156,8 @@ def _list(results: Results, as_json: bool) -> None:
         for row in tables
     ]
     print(markdown(["groc paper", "what it shows", "in the paper", "cells with runs"], lines, names=3))
-    print("\nA number alone is of a table that has no fixed cells: it shows whatever was run.")
+    print("\nA number alone is of a table that has no fixed cells: it shows whatever was run. Of frequency, rows count")
+    print("whose models were compared word by word.")
 
 
 def count(table: Table, results: Results) -> dict[str, int]:

@@ -285,7 +285,7 @@ RUN = (
         f"{PAIRED}?": Each(COMPARED),
     },
     lambda record: FINE_TUNED if "adapted_from" in record["figures"] else {},
-    lambda record: {"seed?": Kind("that of its config", record["config"]["training"]["seed"].__eq__)},
+    lambda record: {"seed?": Kind("that of its config", lambda seed: seed == record["config"]["training"]["seed"])},
 )
 
 

@@ -24,7 +24,7 @@ from groc.commands.evaluate import PROTOCOL, circumstances_of, measure, set_word
 from groc.compute import Group, choose
 from groc.model import LanguageModel
 from groc.paper.domains import EARLIER_YEARS, FAR, LATER_YEARS, SOURCE, TUNING
-from groc.paper.place import Place, recorded, run_name, timed, train_once
+from groc.paper.place import Place, chosen, recorded, run_name, timed, train_once
 from groc.paper.runs import way_of
 from groc.progress import Progress
 from groc.recipe import load_recipe
@@ -100,7 +100,7 @@ class Moved:
 
     def __init__(self, place: Place, variant: str, seed: int, settings: Sequence[str], rows: Collection[str]) -> None:
         self.place, self.variant, self.rows = place, variant, rows
-        config = load_recipe(SOURCE, variant, settings)
+        config = chosen(SOURCE, variant, settings)
         self.config = config.replace({"training.seed": seed, "corpus": str(place.corpora / SOURCE)})
         self.folder = place.runs / run_name(self.config)
         self.ways = OPEN_WAYS if config.output.kind == "groc" else CLOSED_WAYS

@@ -17,7 +17,7 @@ from groc.files import write_text
 from groc.forms import FormsCompiler
 from groc.paper.crossing import Moved, is_open, possible_rows, row_name, run_cross_domain, ways_of
 from groc.paper.domains import DOMAINS, HELD_OUT, MODELS, SOURCE, TUNING
-from groc.paper.place import Place, recorded, run_name, timed, train_once
+from groc.paper.place import Place, chosen, recorded, run_name, timed, train_once
 from groc.recipe import load_recipe, variant_names
 from groc.report import to_json
 from groc.results import HELD_OUT as KIND
@@ -59,7 +59,7 @@ def run_held_out(place: Place, variants: Sequence[str], seeds: int, settings: Se
     text = place.runs / HELD_OUT
     for seed in range(1, seeds + 1):
         for variant in variants:
-            config = load_recipe(SOURCE, variant, settings).replace({"training.seed": seed, "corpus": str(text)})
+            config = chosen(SOURCE, variant, settings).replace({"training.seed": seed, "corpus": str(text)})
             folder = place.runs / f"{HELD_OUT}-{run_name(config)}"
             if not (text / RECORD).is_file():
                 hold_out(Corpus(place.corpora / SOURCE), text, compiler_of(config), Choice())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,9 @@ from groc.compute import Group
 from groc.config import Config
 from groc.corpus import Corpus, Text
 from groc.errors import GrocError
-from groc.files import write_text
-from groc.paper.runs import Run, identity
+from groc.files import in_turn, write_text
+from groc.paper.runs import VARIED, Run, identity
+from groc.recipe import load_recipe
 from groc.results import RESULT
 from groc.running import may_resume
 
@@ -45,7 +46,32 @@ class Place:
 
     def publish(self, folder: Path) -> None:
         """Put the record of a run beside the others."""
-        write_text(self.results / f"{folder.name}.json", (folder / RESULT).read_text(encoding="utf-8"))
+        with in_turn(self.results):  # another process may add to that very record
+            write_text(self.results / f"{folder.name}.json", (folder / RESULT).read_text(encoding="utf-8"))
+
+
+FIXED = {
+    "name": "what tells rows apart",
+    "training.seed": "what --seeds says",
+    "output.kind": "what tells models apart",
+    **dict.fromkeys(VARIED, "what tables vary"),
+}
+"""Settings that are not free where a table is filled: with others a run would be of another row, or of none."""
+
+
+def chosen(recipe: str, variant: str, settings: Sequence[str]) -> Config:
+    """The settings of a row, with those that the user gave."""
+    config, plain = load_recipe(recipe, variant, settings), load_recipe(recipe, variant).flat()
+    for key, why in FIXED.items():
+        if config.flat()[key] != plain[key]:
+            raise GrocError(f"{key} is {why}: leave it out.")
+    if "no-out" in variant:
+        return config.replace({"output.depth": 0})  # given for the rows beside it
+    if variant.startswith("groc-without") and not config.output.depth:
+        raise GrocError(
+            f"{variant} has an output network: leave out output.depth=0, or choose other rows with --model."
+        )
+    return config
 
 
 def run_name(config: Config) -> str:

@@ -121,7 +121,7 @@ ELSEWHERE: tuple[tuple[str, float | None, float], ...] = (
     ("AWD-LSTM, fine-tuned (Merity et al. 2018)", 24, 57.3),
     ("AWD-LSTM, dynamic evaluation (Krause et al. 2018)", 24, 51.1),
     ("AWD-LSTM with a mixture of softmaxes (Yang et al. 2018)", 22, 54.4),
-    ("the same, dynamic evaluation (Yang et al. 2018)", 22, 47.7),
+    ("AWD-LSTM with a mixture of softmaxes, dynamic evaluation (Yang et al. 2018)", 22, 47.7),
     ("Mogrifier LSTM (Melis et al. 2020)", 24, 50.1),
     ("Mogrifier LSTM, dynamic evaluation (Melis et al. 2020)", 24, 44.8),
 )

@@ -22,22 +22,14 @@ from groc.errors import GrocError
 from groc.files import check_folder, in_turn, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
-from groc.paper.place import Place, recorded, run_name, train_once
-from groc.paper.runs import RECIPES, TIMED, VARIED, Job, Results, Run, identity
+from groc.paper.place import Place, chosen, recorded, run_name, train_once
+from groc.paper.runs import RECIPES, TIMED, Job, Results, Run, identity
 from groc.paper.table import Cell, Table
 from groc.progress import Progress
-from groc.recipe import load_recipe, recipe_names, variant_names
+from groc.recipe import recipe_names, variant_names
 from groc.report import summarise, to_json
 from groc.results import PAIRED, RESULT, add_evaluation, circumstances
 from groc.scoring import score
-
-FIXED = {
-    "training.seed": "what --seeds says",
-    "corpus": "what --corpus-root says",
-    "output.kind": "what tells models apart",
-    **dict.fromkeys(VARIED, "what tables vary"),
-}
-"""Settings that are not free where a table is filled: with others a run would be of another row, or of none."""
 
 
 def run_missing(
@@ -60,10 +52,9 @@ def run_missing(
             print(f"All of it is recorded in {results}: take a record away to measure anew.", file=sys.stderr)
         return
     if table.name == "speed":
-        timed = " ".join(f"--model {shlex.quote(model)}" for model in sorted(TIMED - {"tied"}))
         for dataset in dict.fromkeys(cell.keys["dataset"] for cell in cells):
-            bench = f"groc bench --size {RECIPES[dataset]} {timed} --out {results / f'bench-{dataset}.json'}"
-            print(f"Perplexities are filled here; seconds come from {bench}", file=sys.stderr)
+            if TIMED - set(known_runs.timings(dataset)[0]):
+                print(f"Perplexities are filled here; seconds come from {_bench(dataset, results)}", file=sys.stderr)
     known = {f"{recipe}/{variant}" for recipe in recipe_names() for variant in variant_names(recipe)}
     jobs = [(cell.job, cell.extras) for cell in cells if cell.job]
     if table.name == "frequency":  # its rows are of the rivals alone, and each is compared with GroC
@@ -92,6 +83,13 @@ def run_missing(
                 )
 
 
+def _bench(dataset: str, results: Path) -> str:
+    """The command that times what the table of speed shows."""
+    models = [part for model in sorted(TIMED - {"tied"}) for part in ("--model", model)]
+    out = str(results / f"bench-{dataset}.json")
+    return shlex.join(["groc", "bench", "--size", RECIPES[dataset], *models, "--out", out])
+
+
 def _check_corpus(dataset: str, corpora: Path, results: Results) -> None:
     """What is not there, or another corpus of that name, is known before hours of training."""
     corpus = Corpus(corpora / dataset)
@@ -102,15 +100,7 @@ def _check_corpus(dataset: str, corpora: Path, results: Results) -> None:
 
 
 def _config(job: Job, seed: int, corpora: Path, settings: Sequence[str]) -> Config:
-    config = load_recipe(job.recipe, job.variant, settings)
-    recipe = load_recipe(job.recipe, job.variant)
-    for key, why in FIXED.items():
-        if config.flat()[key] != recipe.flat()[key]:
-            raise GrocError(f"{key} is {why}: leave it out.")
-    is_ablation = job.variant.startswith("groc-")
-    if is_ablation and bool(config.output.depth) != bool(recipe.output.depth):
-        has = "an" if recipe.output.depth else "no"
-        raise GrocError(f"{job.variant} has {has} output network: leave out output.depth.")
+    config = chosen(job.recipe, job.variant, settings)
     return config.replace({**dict(job.changes), "training.seed": seed, "corpus": str(corpora / job.dataset)})
 
 

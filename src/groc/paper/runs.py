@@ -288,6 +288,8 @@ def _other_model(run: Run) -> str:
         return f"is called {run.variant}, but its output embedding is {kind}"
     if "no-out" in run.variant and depth:
         return f"is called {run.variant}, but has an output network of depth {depth}"
+    if run.variant.startswith("groc-without") and not depth:
+        return f"is called {run.variant}, but has no output network"
     return ""
 
 

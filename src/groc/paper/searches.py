@@ -137,8 +137,8 @@ def _searched_alike(rows: Sequence[Row]) -> str:
         models = [row for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
         if models and dataset not in unequal:
             settings = [key for key in models[0]["searched"] if all(key in row["searched"] for row in models)]
-            told.append(f"{dataset} with {models[0]['budget']} ({', '.join(settings)})")
-    return f"Searched alike for the seven models, and nothing else: {'; '.join(told)}." if told else ""
+            told += [f"{dataset} with {models[0]['budget']} ({', '.join(settings)})"] if settings else []
+    return f"Searched alike for the seven models: {'; '.join(told)}." if told else ""
 
 
 def said_of_searches(rows: Sequence[Row]) -> str:

@@ -527,7 +527,7 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         ),
         (
             ["main", "--run", "--corpus-root", ".", "output.kind=tied"],
-            "output.kind is what tells models apart: leave it",
+            "has the output embedding of tied: leave",
         ),
         (
             ["coverage", "--run", "--corpus-root", ".", "forms.coverage=0.5"],
@@ -535,7 +535,7 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         ),
         (
             ["ablations", "--run", "--corpus-root", ".", "output.depth=0"],
-            "has an output network: leave out output.depth=0",
+            "has no output network: leave them out",
         ),
     ],
 )
@@ -568,7 +568,7 @@ def test_an_empty_text_is_known_before_training(
 @pytest.mark.parametrize(
     ("name", "settings", "told"),
     [
-        ("penn/groc", {"output.kind": "tied"}, "is called groc, but its output embedding is tied"),
+        ("penn/groc", {"output.kind": "tied"}, "is called groc, but has the output embedding of tied"),
         ("penn/groc-no-out", {"output.depth": 1}, "is called groc-no-out, but has an output network of depth 1"),
         ("penn/groc-without-both", {"output.depth": 0}, "is called groc-without-both, but has no output network"),
     ],

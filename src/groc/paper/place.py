@@ -18,7 +18,7 @@ from groc.config import Config
 from groc.corpus import Corpus, Text
 from groc.errors import GrocError
 from groc.files import in_turn, write_text
-from groc.paper.runs import VARIED, Run, identity
+from groc.paper.runs import VARIED, Run, identity, other_model
 from groc.recipe import load_recipe
 from groc.results import RESULT
 from groc.running import may_resume
@@ -53,7 +53,6 @@ class Place:
 FIXED = {
     "name": "what tells rows apart",
     "training.seed": "what --seeds says",
-    "output.kind": "what tells models apart",
     **dict.fromkeys(VARIED, "what tables vary"),
 }
 """Settings that are not free where a table is filled: with others a run would be of another row, or of none."""
@@ -66,11 +65,9 @@ def chosen(recipe: str, variant: str, settings: Sequence[str]) -> Config:
         if config.flat()[key] != plain[key]:
             raise GrocError(f"{key} is {why}: leave it out.")
     if "no-out" in variant:
-        return config.replace({"output.depth": 0})  # given for the rows beside it
-    if variant.startswith("groc-without") and not config.output.depth:
-        raise GrocError(
-            f"{variant} has an output network: leave out output.depth=0, or choose other rows with --model."
-        )
+        config = config.replace({"output.depth": 0})  # another one is meant for the rows beside it
+    if why := other_model(variant, config.flat()):
+        raise GrocError(f"With these settings {variant} {why}: leave them out, or choose other rows with --model.")
     return config
 
 

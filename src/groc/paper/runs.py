@@ -249,8 +249,8 @@ class Results:
         base = RECIPES.get(run.dataset)
         if run.adapted or run.recipe not in (base, f"{base}-best"):
             return ""
-        if is_other := _other_model(run):
-            return is_other
+        if why := other_model(run.variant, run.settings):
+            return f"is called {run.variant}, but {why}"
         parameters, largest = run.figures["parameters"], _largest(run)
         if parameters > largest:
             return f"has {parameters / 1e6:.2f}M parameters, more than {largest / 1e6:.2f}M"
@@ -281,15 +281,15 @@ class Results:
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
 
 
-def _other_model(run: Run) -> str:
-    """What tells the model of a run from that of its name; empty if nothing does."""
-    model, kind, depth = _model(run.variant), run.settings["output.kind"], run.settings["output.depth"]
+def other_model(variant: str, settings: Mapping[str, Any]) -> str:
+    """What tells a model with these settings from that of a variant's name; empty if nothing does."""
+    model, kind, depth = _model(variant), settings["output.kind"], settings["output.depth"]
     if model and kind != model:
-        return f"is called {run.variant}, but its output embedding is {kind}"
-    if "no-out" in run.variant and depth:
-        return f"is called {run.variant}, but has an output network of depth {depth}"
-    if run.variant.startswith("groc-without") and not depth:
-        return f"is called {run.variant}, but has no output network"
+        return f"has the output embedding of {kind}"
+    if "no-out" in variant and depth:
+        return f"has an output network of depth {depth}"
+    if variant.startswith("groc-without") and not depth:
+        return "has no output network"
     return ""
 
 

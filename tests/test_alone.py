@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -20,10 +21,11 @@ from groc.commands import data, demo
 from groc.compute import Group
 from groc.errors import GrocError
 from groc.files import alone, in_turn, write_text
+from groc.results import RESULT
 from groc.running import LOCK, START, may_resume
 
 pytest.importorskip("fcntl", reason="Windows has no such locks")
-LOCKING = "import sys, groc.files\nwith groc.files.alone(groc.files.Path(sys.argv[1]), ''): print('locked'), input()"
+LOCKING = "import sys; from groc.files import *\nwith alone(Path(sys.argv[1]), GrocError()): print('locked'), input()"
 
 
 def training(corpus: Path, out: Path, *more: str) -> list[str]:
@@ -56,7 +58,8 @@ def test_a_run_that_is_being_trained_is_not_resumed_beside_that_but_when_it_was_
             assert running.poll() is None
             time.sleep(0.01)
         assert main([*endless, "--resume", "training.epochs=1"]) == 1
-        assert f"Another process is training in {out}: wait for its end, or stop it" in said(capsys)
+        told = "wait for its end, or stop it and then go on with --resume; for another run choose another --out."
+        assert f"Another process is training in {out}: {told}" in said(capsys)
         assert running.poll() is None
     finally:
         running.kill()
@@ -165,6 +168,29 @@ def test_adapting_too(corpus_folder: Path, tmp_path: Path, capsys: pytest.Captur
     assert "Another process is training" in said(capsys)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_who_fills_a_table_meanwhile_is_told_what_that_command_can_do(
+    corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: bool
+) -> None:
+    """The other process has saved its first state, or has not come so far."""
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "corpora" / "penn").symlink_to(corpus_folder)
+    settings = {key: value for key, value in tiny_settings("tied").items() if key not in ("name", "output.kind")}
+    folders = [f"--{name}={tmp_path / name}" for name in ("results", "runs")]
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders, *as_pairs(settings)]
+    command += ["--corpus-root", str(tmp_path / "corpora")]
+    assert main(command) == 0
+    shutil.rmtree(tmp_path / "results")
+    (run,) = (tmp_path / "runs").iterdir()
+    for name in {RESULT} if begun else {path.name for path in run.iterdir()} - {LOCK, *START}:
+        (run / name).unlink()
+    with locked(run / LOCK):
+        assert main(command) == 1
+    told = "wait for its end, or stop it, and then give the same command again."
+    assert said(capsys) == f"groc: Another process is training in {run}: {told}"
+    assert main(command) == 0
+
+
 def test_a_demo_that_is_being_made_is_not_cleared_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo.claim(tmp_path)
     (tmp_path / "demo.json").touch()
@@ -198,5 +224,5 @@ def test_of_two_demos_that_begin_at_once_one_is_made(
 
 def test_a_folder_may_be_entered_again(tmp_path: Path) -> None:
     for _ in range(2):
-        with alone(tmp_path / "made" / "lock", "busy"):
+        with alone(tmp_path / "made" / "lock", GrocError("busy")):
             pass

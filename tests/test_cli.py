@@ -727,12 +727,28 @@ class TestBadOutput:
         (tmp_path / "file").write_text("text")
         fails(run, tiny_train(tmp_path / "file" / below), "file", watched=[tmp_path])
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+    def test_a_folder_where_not_even_root_can_write(
+        self, run: Run, trained: dict[str, Path], tiny_train: Callable[..., list[str]], corpus_folder: Path
+    ) -> None:
+        train = tiny_train(Path("/proc/run"))
+        adapt = ["adapt", trained["groc"], corpus_folder, "--out", "/proc/run"]
+        for command in (train, adapt):
+            fails(run, command, "/proc is no folder that can be written to", watched=[])
+        search = ["search", *train[1:], "training.weight_decay=0,0.1"]
+        fails(run, search, "/proc/run/search.lock cannot be written", watched=[])
+
     def test_a_locked_run_is_not_trained_on(
         self, run: Run, tiny_train: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = tmp_path / "run"
         assert run(*tiny_train(folder, training__epochs=1))[0] == 0
-        monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)  # root may write everywhere
+
+        def refuse(**where: Path) -> None:
+            assert where == {"dir": folder}
+            raise PermissionError
+
+        monkeypatch.setattr("tempfile.TemporaryFile", refuse)  # root may write everywhere
         arguments = tiny_train(folder, "--resume", training__epochs=2)
         fails(run, arguments, "is no folder that can be written to", watched=[folder])
 

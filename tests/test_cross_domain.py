@@ -393,6 +393,16 @@ def test_a_figure_is_not_drawn_into_a_locked_folder(
     assert "locked is no folder that can be written to" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("table", ["cross-domain", "held-out"])
+def test_where_records_go_is_looked_at_before_anything_is_run(
+    table: str, tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").touch()
+    assert run(tmp_path, corpora, settings, table) == 1
+    assert "results is no folder that can be written to" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
 def test_where_a_figure_goes_is_looked_at_before_anything_is_run(
     tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,15 +121,15 @@ def test_a_late_process_does_not_take_what_the_first_began_for_another_run(corpu
 
 LATE = """
 import os, sys, time
-from groc.commands import train
+from groc import running
 
-check_folder = train.check_folder
+check_folder = running.check_folder
 
 def late(*arguments):
     time.sleep(2 * int(os.environ["RANK"]))
     check_folder(*arguments)
 
-train.check_folder = late
+running.check_folder = late
 from groc.cli import main
 sys.exit(main())
 """

@@ -8,6 +8,7 @@ import runpy
 import shlex
 import signal
 import statistics
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -228,6 +229,15 @@ def test_a_tie_is_said_where_it_could_decide(
     assert str(hidden) in capsys.readouterr().err
 
 
+def test_a_tie_is_said_that_decides_among_ablations_alone(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder("penn/groc", 60.0, output__depth=0)
+    first, _ = (recorder("penn/groc", 90.0, test) for test in (80.0, 81.0))
+    Results(tmp_path / "results")
+    assert str(first) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "counts"),
     [
@@ -363,6 +373,36 @@ def test_settings_that_a_table_varies_stay_in_their_cells(tmp_path: Path, record
         (row["output network"], row["without"]): row["test"] for row in rows_of("ablations", tmp_path, dataset="penn")
     }
     assert (found["yes", ""], found["no", "relations"], found["no", ""]) == (71.0, 31.0, 21.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("penn/groc", {"output__depth": 0}),
+        ("penn/groc", {"forms__without": ("relations",)}),
+        ("penn/groc-no-out", {"output__depth": 2}),
+        ("penn/groc-no-out", {"forms__without": ("relations",)}),
+        ("penn/groc-without-both", {"output__depth": 0}),
+        ("penn/groc-without-both", {"forms__without": ("relations",)}),
+        ("penn/groc-no-out-without-relations", {"output__depth": 2}),
+        ("penn/groc-no-out-without-relations", {"forms__without": ()}),
+    ],
+)
+def test_a_row_of_ablations_has_runs_of_what_it_says_alone(
+    tmp_path: Path, recorder: Recorder, name: str, settings: Row
+) -> None:
+    recorder(name, 70.0, 71.0)
+    recorder(name, 60.0, 61.0, **settings)
+    assert [row["test"] for row in rows_of("ablations", tmp_path) if row["runs"]] == [71.0]
+
+
+def test_groc_without_output_network_may_be_the_best_in_the_main_comparison(tmp_path: Path, recorder: Recorder) -> None:
+    """As on penn in the paper. Ablations are compared with the row of their own table all the same."""
+    recorder("penn/groc", 60.0, 61.0, output__depth=0, prefix__word_dropout=0.9)
+    recorder("penn/groc", 70.0, 71.0)
+    recorder("penn/groc-without-both", 80.0, 81.0)
+    assert row_of("main", tmp_path, dataset="penn", model="groc")["test"] == 61.0
+    assert [row["differs"] for row in rows_of("ablations", tmp_path) if row["runs"]] == [{}, {}]
 
 
 def test_a_setting_that_is_gone_and_was_not_used_changes_nothing(tmp_path: Path, recorder: Recorder) -> None:
@@ -546,13 +586,23 @@ def test_what_is_wrong_is_said(
     assert needed in capsys.readouterr().err
 
 
+NO_PROC = pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+
+
+@pytest.mark.parametrize(
+    ("results", "named"),
+    [("file/results", "file"), ("nowhere", "nowhere"), pytest.param("/proc/results", "/proc", marks=NO_PROC)],
+)
 def test_results_that_cannot_be_written_are_known_before_training(
-    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str], results: str, named: str
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    folders = ["--results", str(tmp_path / "file" / "results"), "--corpus-root", str(corpora)]
-    assert main(["paper", "main", "--run", "--model", "tied", "--dataset", "penn", *folders]) == 1
-    assert f"{tmp_path / 'file'} is no folder" in capsys.readouterr().err
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone" / "results")
+    before = snapshot(tmp_path)
+    folders = ["--results", str(tmp_path / results), "--corpus-root", str(corpora), "--runs", str(tmp_path / "runs")]
+    assert main(["paper", "main", "--run", "--model", "tied", "--dataset", "penn", *folders, *small({})]) == 1
+    assert f"{tmp_path / named} is no folder that can be written to" in capsys.readouterr().err
+    assert snapshot(tmp_path) == before
 
 
 def test_an_empty_text_is_known_before_training(

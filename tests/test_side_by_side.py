@@ -20,6 +20,7 @@ from conftest import as_pairs, tiny_settings
 
 from groc.checkpoint import METRICS
 from groc.compute import Group
+from groc.errors import GrocError
 from groc.files import alone
 from groc.results import RESULT
 from groc.running import LOCK, START, may_resume
@@ -113,7 +114,7 @@ def test_a_signal_stops_all_runs_with_their_state_and_begins_none(
     assert process.returncode == 128 + number
     assert table.count("stopped") == 2
     assert not (runs / "tied").exists()
-    with alone(runs / "groc" / LOCK, "somebody still trains"):
+    with alone(runs / "groc" / LOCK, GrocError("somebody still trains")):
         assert may_resume(runs / "groc", Group())
 
 

@@ -75,12 +75,19 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Whether files can be written there: better known before hours of work than after."""
-    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    """Whether files can be written there: better known before hours of work than after. One is, and nothing is left of
+    it: the system tells root that it may write anywhere, even in /proc."""
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))  # a link may lead nowhere
     if not os.path.isdir(there):
         raise GrocError(f"{there} is no folder that can be written to: choose another one.")
-    if not os.access(there, os.W_OK):
-        raise GrocError(f"{there} is no folder that can be written to: make it writable, or choose another one.")
+    try:
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        if error.errno in FULL:
+            raise NoRoom(folder) from None
+        raise GrocError(
+            f"{there} is no folder that can be written to: make it writable, or choose another one."
+        ) from None
 
 
 def check_file(path: Path) -> None:
@@ -126,8 +133,8 @@ def replace_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def alone(lock: Path, otherwise: str) -> Iterator[None]:
-    """Keep other processes out of a folder by a lock on a file in it; who comes second is told what `otherwise` says.
+def alone(lock: Path, otherwise: GrocError) -> Iterator[None]:
+    """Keep other processes out of a folder by a lock on a file in it; who comes second gets the error `otherwise`.
 
     The system lifts the lock with the process, however that ends. The file stays: if it were removed, two later
     processes could each hold a lock on a file of that name.
@@ -140,7 +147,7 @@ def alone(lock: Path, otherwise: str) -> Iterator[None]:
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise GrocError(otherwise) from None
+            raise otherwise from None
         except OSError:
             pass  # a file system without locks
         yield

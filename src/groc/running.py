@@ -38,6 +38,14 @@ MAY_CHANGE = ("compute.", "training.epochs", "training.save_minutes", "corpus")
 Measure = Callable[[LanguageModel], dict[str, Any]]
 
 
+class Busy(GrocError):
+    """Another process is training in a run folder."""
+
+    def __init__(self, folder: Path, what_to_do: str = "stop it, and then give the same command again") -> None:
+        super().__init__(f"Another process is training in {folder}: wait for its end, or {what_to_do}.")
+        self.folder = folder
+
+
 def check_folder(config: Config, folder: Path, resume: bool) -> None:
     """Whether a run with these settings can begin, or go on, in the folder."""
     if folder.exists() and not folder.is_dir():
@@ -47,7 +55,14 @@ def check_folder(config: Config, folder: Path, resume: bool) -> None:
     if resume:
         _check_there(folder)
         _check_same(config, folder)
-    check_writable(folder)
+
+
+def check_start(config: Config, folder: Path, resume: bool, group: Group) -> None:
+    """The same in all processes, and whether the first can write there, before it does."""
+    check_folder(config, folder, resume)
+    group.wait()  # else a late process takes what the first one has begun for another run
+    if group.leads:
+        check_writable(folder)
 
 
 def with_own_settings(config: Config, folder: Path, given: Container[str], group: Group) -> Config:
@@ -102,8 +117,8 @@ def _check_begun(folder: Path) -> None:
 
 @contextmanager
 def saying_how_to_go_on(folder: Path, group: Group, always: bool = False) -> Iterator[None]:
-    """Where a run is stopped by Ctrl-C or a full disk, say what is left of it. If there is nothing yet, that is left to
-    the caller. `always` is for a command that goes on even if there is no state yet."""
+    """For commands with --resume. Where a run is stopped by Ctrl-C or a full disk, say what is left of it. If there is
+    nothing yet, that is left to the caller. `always` is for a command that goes on even if there is no state yet."""
 
     def can_go_on() -> bool:
         return always or _has_state(folder)
@@ -118,6 +133,9 @@ def saying_how_to_go_on(folder: Path, group: Group, always: bool = False) -> Ite
             anew = f"There is no state to go on from yet: delete {folder} and start again."
             print(f"Stopped. {go_on if can_go_on() else anew}", file=sys.stderr)
         raise Interrupted(signal_of(stop)) from None
+    except Busy as error:
+        go_on = "stop it and then go on with --resume; for another run choose another --out"
+        raise Busy(error.folder, go_on) from None
     except NoRoom as error:
         if not _holds_something(folder):
             raise
@@ -201,11 +219,7 @@ def train_model(
 
 
 def _alone_in(folder: Path) -> AbstractContextManager[None]:
-    return alone(
-        folder / LOCK,
-        f"Another process is training in {folder}: wait for its end, or stop it and then go on with --resume; for "
-        "another run choose another --out.",
-    )
+    return alone(folder / LOCK, Busy(folder))
 
 
 def _finish(trainer: Trainer, folder: Path, measure: Measure) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Search:
         if self.is_over:
             return
         busy = f"{self.folder} is being searched by another process: wait for that one, or choose another --out."
-        with alone(self.folder / LOCK, busy):
+        with alone(self.folder / LOCK, GrocError(busy)):
             self._restore()  # another process may have gone on in the meantime
             while not self.is_over:
                 if not self.trials or self.trials[-1].state != "running":

@@ -22,7 +22,7 @@ from groc.model import LanguageModel
 from groc.nn.input import AdaptiveInput
 from groc.progress import Progress
 from groc.report import perplexity
-from groc.running import check_folder, train_model
+from groc.running import check_start, train_model
 from groc.text_statistics import texts_of
 from groc.training import Trainer
 from groc.vocabulary import Vocabulary
@@ -97,8 +97,7 @@ def adapt(
         print(loaded.warning, file=sys.stderr)
     if isinstance(loaded.model.input, AdaptiveInput):  # new words join its last band
         config = config.replace({"output.cutoffs": loaded.model.input.cutoffs})
-    check_folder(config, folder, resume)
-    group.wait()  # as in `groc train`
+    check_start(config, folder, resume, group)
     corpus = Corpus(config.corpus)
     torch.manual_seed(config.training.seed)
     learn_words(loaded.model, corpus.text("train"))

@@ -45,7 +45,7 @@ def demo(out: str, epochs: int | None, seed: int, as_json: bool) -> None:
     if not (folder / LOCK).is_file():
         check(folder)  # before there is a lock in somebody else's
     busy = f"Another demo is being made in {folder}: wait for its end, or choose another --out."
-    with alone(folder / LOCK, busy):
+    with alone(folder / LOCK, GrocError(busy)):
         claim(folder)
         clear(folder)
         _make(folder, configs, seed, as_json)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from groc.config import nearest_hint
 from groc.errors import GrocError
+from groc.files import check_folder
 from groc.paper import TABLES, Results
 from groc.paper.figures import FIGURES, check_figure, draw
 from groc.paper.searches import different_budgets
@@ -55,6 +56,7 @@ def paper(
             raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")
         if damaged := Results(Path(results), quiet=True).damaged:
             raise GrocError(f"{damaged[0]}, and what it holds might be run again: mend it or take it away.")
+        check_folder(Path(results))
         # Evaluations print reports, but here the table alone is the output.
         where = f"runs are kept in {runs}, records in {results}"
         with redirect_stdout(sys.stderr), repeatable(where):

@@ -15,7 +15,7 @@ from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.recipe import given_settings, load_recipe
 from groc.report import to_json
-from groc.running import check_folder, evaluation_command, saying_how_to_go_on, train_model, with_own_settings
+from groc.running import check_start, evaluation_command, saying_how_to_go_on, train_model, with_own_settings
 
 
 def train(
@@ -55,8 +55,7 @@ def train(
 
 def run(config: Config, folder: Path, resume: bool, group: Group, quiet: bool = False) -> dict[str, Any]:
     """Train as the settings say and leave a checkpoint with a record of the run. Returns its figures."""
-    check_folder(config, folder, resume)
-    group.wait()  # else a late process takes what the first one has begun for another run
+    check_start(config, folder, resume, group)
     vocabulary = Corpus(config.corpus).vocabulary()
     policy = choose(config.compute, group)
     torch.manual_seed(config.training.seed)

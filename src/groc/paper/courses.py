@@ -52,10 +52,11 @@ def all_but(*apart: str) -> Alike:
 
 
 def differences(results: Results, job: Job, jobs: Sequence[Job], alike: Alike) -> dict[str, str]:
-    """What a row has otherwise than GroC of the same corpus and size or, where that was not run, than the first of a
-    table's rows that was."""
+    """What a row has otherwise than GroC of the same corpus and size (in the table's own row, if it has one) or, where
+    that was not run, than the first of a table's rows that was."""
     same_place = [one for one in jobs if (one.dataset, one.set) == (job.dataset, job.set)]
-    found = (results.of(one) for one in (Job(job.dataset, "groc", set=job.set), *same_place))
+    groc = next((one for one in same_place if one.variant == "groc"), Job(job.dataset, "groc", set=job.set))
+    found = (results.of(one) for one in (groc, *same_place))
     run, other = results.of(job)[0], next(filter(None, found))[0]
     mine, theirs = alike(run), alike(other)
     return {

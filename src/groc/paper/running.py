@@ -19,7 +19,7 @@ from groc.compute import choose, device_name
 from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.errors import GrocError
-from groc.files import check_folder, in_turn, write_text
+from groc.files import in_turn, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
 from groc.paper.place import Place, chosen, recorded, run_name, train_once
@@ -42,7 +42,6 @@ def run_missing(
     settings: Sequence[str],
 ) -> None:
     """Fill the cells with runs of the recipes as they stand, and put their records into `results`."""
-    check_folder(results)
     known_runs = Results(results, quiet=True)
     if table.name == "data":
         missing = [cell.keys["dataset"] for cell in cells if f"data/{cell.keys['dataset']}" not in known_runs.data]

@@ -56,6 +56,7 @@ class Run:
         self.record, self.figures, self.curve = record, record["figures"], record.get("curve", [])
         self.dataset, self.seed = Path(self.settings["corpus"]).name, self.settings["training.seed"]
         self.dev: float = self.figures["valid_perplexity"]
+        self.has_network = self.settings["output.kind"] in USES_NETWORK and self.settings["output.depth"] > 0
         self.adapted = "adapted_from" in self.figures
         """Whether the model was fine-tuned on the corpus, after another one."""
         self.recipe, _, variant = record["name"].partition(" on ")[0].partition("/")
@@ -114,6 +115,8 @@ class Job:
     changes: tuple[tuple[str, Any], ...] = ()
     set: str = ""
     """Behind the recipe's name: nothing (published size), or -best."""
+    network: bool | None = None
+    """Whether there must be an output network; None: either will do."""
 
     @property
     def recipe(self) -> str:
@@ -124,6 +127,7 @@ class Job:
         return (
             mine
             and run.repeatable
+            and self.network in (None, run.has_network)
             and all(run.settings[key] == value for key, value in {**VARIED, **dict(self.changes)}.items())
         )
 
@@ -315,7 +319,7 @@ def _say_which_is_taken(runs: Sequence[Run]) -> None:
     decide, which is said, unless neither could stand in a table."""
     rivals: defaultdict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        varied = [run.settings[key] for key in VARIED]
+        varied = [*(run.settings[key] for key in VARIED), run.has_network]
         rivals[run.dataset, run.recipe, run.variant, run.adapted, run.repeatable, *varied].append(run)
     for group in rivals.values():
         chosen = best(group)

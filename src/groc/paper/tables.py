@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from groc.paper import published as printed
@@ -83,7 +84,8 @@ def _ablation_cells() -> list[Cell]:
                     "output network": "yes" if network else "no",
                     "without": without,
                 }
-                cells.append(Cell(keys, {"dev": dev, "test": test}, _without(dataset, start, without)))
+                job = replace(_without(dataset, start, without), network=network)
+                cells.append(Cell(keys, {"dev": dev, "test": test}, job))
     return cells
 
 

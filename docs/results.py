@@ -5,27 +5,29 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from textwrap import fill
 
 from groc.paper import TABLES, Results
-from groc.paper.claims import FREQUENT, MARKS, MIDDLE, RARE, SPREADS, closed_claims, open_claims, ratio
+from groc.paper.claims import FREQUENT, LARGE, MIDDLE, RARE, closed_claims, marks, mean_losses
 from groc.paper.courses import DEFINITION, course
 from groc.paper.domains import DOMAINS, SOURCE
-from groc.paper.figures import FIGURES, draw
+from groc.paper.figures import CAPTIONS, FIGURES, draw
+from groc.paper.judging import SPREADS, Claim
+from groc.paper.open_claims import open_claims, ratio
 from groc.paper.published import DATASETS, MODELS
 from groc.paper.runs import Job
 from groc.paper.searches import as_long
-from groc.paper.table import Row
-from groc.paper.tables import by_bin
+from groc.paper.table import Row, figures_of
 from groc.report import table as laid_out
 
 PAGE = Path(__file__).with_name("results.md")
 IMAGES = PAGE.with_name("images")
 RECORDS = PAGE.parents[1] / "results"
 MARKED = (
-    f"{DEFINITION} Rows with another one than GroC on the same corpus are marked `*`, in the figures too: what is "
-    "compared with them is not one model with another alone."
+    f"{DEFINITION} A `*`, in tables and figures, marks models with another course of training than GroC has on the "
+    "same corpus: where they differ from GroC, the model is not the only reason."
 )
 HEAD = f"""# Results
 
@@ -48,22 +50,27 @@ OTHERS_DEFINITION = "another word's definition"
 
 
 def page(results: Results) -> str:
-    lines = [*closed_claims(results), *open_claims(results)]
     blocks = [HEAD, "## In plain words\n", *plain_words(results)]
     blocks += ["## What is open\n", *(f"- {line}" for line in open_questions(results)), "", settings_run(results)]
     blocks += ["## What holds of the paper's claims, and of ours\n", f"{fill(HOW_NEAR, 120)}\n"]
-    blocks += [f"- {line}" for line in lines]
+    blocks += [f"{said_of_claims([*closed_claims(results), *open_claims(results)])}"]
     for table in TABLES.values():
         rows = table.rows(results)
         blocks += [f"\n## {table.title}\n", f"{table.place or 'Not'} of the paper; `groc paper {table.name}`.\n"]
         blocks += [table.markdown(rows)]
         if table.name in FIGURES and any(row["runs"] for row in rows):
-            blocks += [f"\n![{table.title}](images/{image(table.name)})"]
+            blocks += [f"\n![{CAPTIONS[table.name]}](images/{image(table.name)})"]
     return "\n".join(blocks) + "\n"
 
 
 def image(name: str) -> str:
     return f"results-{name}.png"
+
+
+def said_of_claims(claims: Sequence[Claim]) -> str:
+    """Cells are not padded: the longest would make all lines as long."""
+    lines = [(claim.text, f"**{claim.verdict}**" if claim.verdict else "", claim.why) for claim in claims]
+    return "\n".join(["| claim | verdict | why |", "| --- | --- | --- |", *(f"| {' | '.join(one)} |" for one in lines)])
 
 
 def open_questions(results: Results) -> list[str]:
@@ -73,7 +80,7 @@ def open_questions(results: Results) -> list[str]:
     if TABLES["hyper-parameters"].remark and (said := TABLES["hyper-parameters"].remark(rows["hyper-parameters"])):
         lines.append(
             f"{said} The table below says how many settings each was trained with. (On a small text all were given six "
-            "settings, see [searching](search.md): GroC is 11% ahead on valid there, 9% on test.)"
+            "settings by Optuna, see [searching](search.md).)"
         )
     main = {(row["dataset"], row["model"]): row for row in rows["main"] if row["runs"]}
     curves = {key: results.of(Job(*key))[0].curve for key in main}
@@ -94,26 +101,10 @@ def open_questions(results: Results) -> list[str]:
             f"{' or '.join(bare)} in the course of training of GroC's row is recorded."
         )
     for dataset in DATASETS:
-        tied = next(row for row in rows["frequency"] if (row["dataset"], row["model"]) == (dataset, "tied"))
-        rarest = [
-            by_bin((run.test() for run in results.of(Job(dataset, model))), "loss").get(RARE[0])
-            for model in ("tied", "groc")
-        ]
-        if tied[RARE[0]] is not None and None not in rarest:
-            by_seeds = " and ".join(f"{main[dataset, model]['runs']} seeds of {model}" for model in ("groc", "tied"))
-            middle = "in the median" if tied["of"] == "paired" else "by the difference of the median losses"
-            lines.append(
-                f"On words of {dataset} that training had {RARE[0]} times tied loses {tied[RARE[0]]:+.2f} nats against "
-                f"GroC {middle} (tied of seed {', '.join(map(str, tied['seeds']))}) and "
-                f"{rarest[0] - rarest[1]:+.2f} in the mean ({by_seeds})."
-            )
-    large = {row["model"]: row for row in rows["size"] if row["dataset"] == "penn" and row["runs"]}
-    if pair := [large[name] for name in ("groc, best recipe", "tied, best recipe") if name in large]:
-        seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']} ({row['device']})" for row in pair)
-        lines.append(
-            f"Seeds that were run with 24 million parameters: {seeds}. More dropout may help tied; other rates of "
-            "dynamic evaluation were tried for GroC alone, and were no better."
-        )
+        large = {row["model"]: row for row in rows["size"] if row["dataset"] == dataset and row["runs"]}
+        if pair := [large[name] for name in ("groc, best recipe", "tied, best recipe") if name in large]:
+            seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']} ({row['device']})" for row in pair)
+            lines.append(f"Seeds that were run on {dataset} with {LARGE}: {seeds}.")
     for name in ("main", "ablations", "coverage", "speed", "size"):
         if missing := [row for row in rows[name] if row["runs"] == 0]:
             few = [(row["dataset"], TABLES[name].named(row)) for row in missing]
@@ -167,34 +158,33 @@ def plain_words(results: Results) -> list[str]:
             f"{tied['parameters'] / 1e6:.1f} million, {tied['test']:.1f} and {tied['dev']:.1f}. The paper has "
             f"{groc['paper']['test']:.1f} and {tied['paper']['test']:.1f} on the test text." + _told_of_rivals(main)
         )
-        gains = next(row for row in rows["frequency"] if row["dataset"] == dataset and row["model"] == "tied")
-        known = [name for name in (*RARE, *MIDDLE, *FREQUENT) if gains[name] is not None]
-        nats = {name: f"{gains[name]:.2f}".replace("-0.00", "0.00") for name in known}
-        bins = ", ".join(f"{nats[name]} on words seen {name} times" for name in known)
-        paired = "Word by word tied loses more than GroC there, in the median by"
-        apart = paired if gains["of"] == "paired" else "GroC's median loss is below that of tied there by"
-        blocks.append(f"{apart} {bins} (nats; with other seeds some of these differ by .05 and more).")
+        blocks += [*_told_of_characters(results, dataset, main), *_told_of_rare_words(results, dataset, rows, main)]
         cut = {
             (row["output network"], row["without"]): row["test"]
             for row in rows["ablations"]
             if row["dataset"] == dataset and not row["differs"]
         }
-        paper = {
-            (row["output network"], row["without"]): row["paper"]["test"]
-            for row in rows["ablations"]
-            if row["dataset"] == dataset
-        }
+        paper, runs = (
+            {
+                (row["output network"], row["without"]): figure
+                for row, figure in zip(rows["ablations"], figures, strict=True)
+                if row["dataset"] == dataset
+            }
+            for figures in ([row["paper"]["test"] for row in rows["ablations"]], [r["runs"] for r in rows["ablations"]])
+        )
         if bare := cut.get(("yes", "both")):
             blocks.append(
                 f"**What the lexicon is worth for words that training has** ({dataset}): without relations "
-                f"and definitions GroC has {bare:.1f} on the test text, with them {groc['test']:.1f} (tied "
-                f"{tied['test']:.1f}); in the paper {paper['yes', 'both']:.1f} and {paper['yes', '']:.1f}."
+                f"and definitions GroC has {bare:.1f} on the test text (runs: {runs['yes', 'both']}), with them "
+                f"{groc['test']:.1f} ({groc['runs']}; tied {tied['test']:.1f}); in the paper "
+                f"{paper['yes', 'both']:.1f} and {paper['yes', '']:.1f}."
             )
         if plain := cut.get(("no", "")):
             blocks.append(
-                f"**What the output network is worth** ({dataset}): without it GroC has {plain:.1f} on the test text, "
-                f"with it {groc['test']:.1f} (tied {tied['test']:.1f}); in the paper {paper['no', '']:.1f} and "
-                f"{paper['yes', '']:.1f}. Models that lack a part were not tuned anew."
+                f"**What the output network is worth** ({dataset}): without it GroC has {plain:.1f} on the test text "
+                f"(runs: {runs['no', '']}), with it {groc['test']:.1f} ({groc['runs']}; tied {tied['test']:.1f}); in "
+                f"the paper {paper['no', '']:.1f} and {paper['yes', '']:.1f}. Models that lack a part were not tuned "
+                "anew."
             )
     blocks += [*_told_of_large(rows["size"]), *_told_of_coverage(rows["coverage"])]
     told = {row["told"]: row for row in rows["held-out"] if row["gain"] is not None}
@@ -231,17 +221,50 @@ def _told_of_rivals(main: Mapping[str, Row]) -> str:
     return f" The other rivals: {', '.join(others)}." if others else ""
 
 
+def _told_of_characters(results: Results, dataset: str, main: Mapping[str, Row]) -> Iterator[str]:
+    """How GroC does with the paper's encoder, which the figures above are not of."""
+    if _has_characters(results, dataset):
+        row = figures_of(results.of(Job(dataset, "groc-characters")))
+        ahead = [
+            name for name, rival in main.items() if name != "groc" and rival["test"] and rival["test"] < row["test"]
+        ]
+        yield (
+            "**With the paper's encoder**, a convolution over characters in place of n-grams, GroC has "
+            f"{row['test']:.1f} on {dataset} (runs: {row['runs']}; its rates were not tuned), and {len(ahead)} of the "
+            "six rivals are ahead of it: what this page says of GroC is said of GroC with n-grams."
+        )
+
+
+def _told_of_rare_words(
+    results: Results, dataset: str, rows: Mapping[str, Sequence[Row]], main: Mapping[str, Row]
+) -> Iterator[str]:
+    """By how often training had a word, in the median and in the mean: they can differ in their sign."""
+    gains = next(row for row in rows["frequency"] if row["dataset"] == dataset and row["model"] == "tied")
+    means = mean_losses(dataset, "tied", results)
+    known = [name for name in (*RARE, *MIDDLE, *FREQUENT) if gains[name] is not None and name in means]
+    lines = [[name, f"{gains[name]:z.2f}", f"{means[name]:z.2f}"] for name in known]
+    median = "median of the differences" if gains["of"] == "paired" else "difference of the medians"
+    seeds = " and ".join(f"{main[model]['runs']} of {model}" for model in ("groc", "tied"))
+    yield (
+        f"How much more tied loses than GroC on words of {dataset}, by how often training had them (nats; the first of "
+        f"tied's runs with seed {', '.join(map(str, gains['seeds']))}, the second of all runs, {seeds}; with other "
+        f"seeds some differ by .05 and more):\n\n{laid_out(['seen in training', median, 'in the mean'], lines)}"
+    )
+
+
 def _told_of_large(size: Sequence[Row]) -> Iterator[str]:
-    sized = {row["model"]: row for row in size if row["dataset"] == "penn" and row["test"]}
-    for way, marks in MARKS.items():
-        pair = [sized.get(f"{model}, best recipe{way}") for model in ("groc", "tied")]
-        if pair[0] and pair[1]:
-            groc, tied = pair
+    for dataset, way in product(DATASETS, ("", ", dynamic evaluation")):
+        sized = {row["model"]: row for row in size if row["dataset"] == dataset and row["test"]}
+        groc, tied = (sized.get(f"{model}, best recipe{way}") for model in ("groc", "tied"))
+        if groc and tied:
             seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['test_runs']}" for row in (groc, tied))
+            others = (
+                f"{name} has {test} with {millions} million" for name, (millions, test) in marks(dataset, way).items()
+            )
+            softmaxes = "; both with a mixture of softmaxes" if dataset == "penn" else ""
             yield (
-                f"**With at most 24 million parameters{way.replace(', ', ' and ')}** (penn) GroC has "
-                f"{groc['test']:.1f}, tied {tied['test']:.1f} (seeds: {seeds}; both with a mixture of softmaxes). "
-                f"{', '.join(f'{name} has {mark:.1f}' for name, mark in marks.items())}."
+                f"**With {LARGE}{way.replace(', ', ' and ')}** ({dataset}) GroC has {groc['test']:.1f}, tied "
+                f"{tied['test']:.1f} (seeds: {seeds}{softmaxes}). {', '.join(others)}."
             )
 
 

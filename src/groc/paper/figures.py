@@ -32,6 +32,8 @@ TOP, HEADROOM = 1.5, 1.1
 told apart. What the first epochs gain would take the whole axis."""
 UNLIKE = {"median": "difference of medians", "mean": "difference of means"}
 """What a bar is that is no median of differences, and so cannot be compared with one that is."""
+CROWDED = 20
+"""Million parameters: from there on models are so many that the names of others stand on the right, and ours left."""
 WIDTH = 220
 """Of the lines below a figure, in characters."""
 
@@ -58,7 +60,7 @@ def draw(name: str, results: Results, path: Path) -> Path:
     for axes in picture.axes:
         axes.spines[["top", "right"]].set_visible(False)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=7)
+            axes.legend(edgecolor="none", framealpha=0.8, fontsize=7)
         elif not axes.has_data():
             axes.set_axis_off()
             axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
@@ -71,24 +73,40 @@ def draw(name: str, results: Results, path: Path) -> Path:
 
 
 def _curves(picture: Any, results: Results) -> None:
-    """Of the main comparison."""
-    marked = _marked("main", picture, results)
+    """Of the main comparison, and below it of the best recipes."""
+    picture.set_size_inches(10, 7.6)
+    marked = _marked(("main", "size"), picture, results)
+    sizes = ((printed.MODELS, "", "published size"), (("tied", "groc"), "-best", "at most 24 million parameters"))
+    for (models, behind, size), row in zip(sizes, picture.subplots(2, 2), strict=True):
+        for axes, dataset in zip(row, printed.DATASETS, strict=True):
+            runs = {model: results.of(Job(dataset, model, set=behind)) for model in models}
+            name = "{}, best recipe" if behind else "{}"
+            _plot_ends(axes, runs, {model for model in models if (dataset, name.format(model)) in marked})
+            axes.set_title(f"{dataset}, {size}")
+    _say_what_curves_are(picture)
+
+
+def _sizes(picture: Any, results: Results) -> None:
+    """Test perplexity by parameters: grey of others, in colour of ours; open dots with dynamic evaluation."""
+    picture.set_size_inches(10, 5.2)
+    rows = TABLES["size"].rows(results)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
-        runs = {model: results.of(Job(dataset, model)) for model in printed.MODELS}
-        _plot_ends(axes, runs, {model for model in runs if (dataset, model) in marked})
-        axes.set_title(dataset)
-    _say_what_curves_are(picture)
-
-
-def _curves_of_size(picture: Any, results: Results) -> None:
-    """Of GroC and tied on penn, of the published size and of the best recipe."""
-    marked = _marked("size", picture, results)
-    for axes, (behind, title) in zip(picture.subplots(1, 2), (("", "10M"), ("-best", "24M")), strict=True):
-        runs = {model: results.of(Job("penn", model, set=behind)) for model in ("tied", "groc")}
-        row = "{}, best recipe" if behind else "{}"
-        _plot_ends(axes, runs, {model for model in runs if ("penn", row.format(model)) in marked})
-        axes.set_title(f"penn, {title} parameters")
-    _say_what_curves_are(picture)
+        for row in (row for row in rows if row["dataset"] == dataset):
+            theirs = row["paper"] if row["runs"] is None else row
+            if theirs["parameters"] and theirs["test"]:
+                model = row["model"].partition(",")[0]
+                colour = "#777777" if row["runs"] is None else COLOURS[model]
+                face = "none" if "dynamic" in row["model"] else colour
+                place = (theirs["parameters"] / 1e6, theirs["test"])
+                axes.scatter(*place, s=24, facecolors=face, edgecolors=colour)
+                name = row["model"].partition(" (")[0].removesuffix(", dynamic evaluation").replace(", best recipe", "")
+                is_left = row["runs"] is not None or place[0] < CROWDED
+                looks = {"fontsize": 6, "va": "center", "color": colour, "ha": "right" if is_left else "left"}
+                axes.annotate(name, place, (-5 if is_left else 5, 0), textcoords="offset points", **looks)
+        axes.set(title=dataset, xlabel="million parameters", ylabel="test perplexity")
+        axes.margins(x=0.35)
+        axes.grid(alpha=0.3)
+    picture.suptitle("Ours in colour; open dots: with dynamic evaluation", fontsize=9)
 
 
 def _say_what_curves_are(picture: Any) -> None:
@@ -96,12 +114,13 @@ def _say_what_curves_are(picture: Any) -> None:
     picture.suptitle(f"{told} (behind each name: where it ends)", fontsize=9)
 
 
-def _marked(name: str, picture: Any, results: Results) -> set[tuple[str, str]]:
-    """Dataset and model of the rows of a table that cannot be compared with the others; why is said below."""
-    rows = TABLES[name].rows(results)
-    if said := TABLES[name].said_of_differences(rows).replace("Rows marked `*`", "Models marked *"):
+def _marked(names: Sequence[str], picture: Any, results: Results) -> set[tuple[str, str]]:
+    """Dataset and model of the rows of tables that cannot be compared with the others; why is said below."""
+    rows = {name: TABLES[name].rows(results) for name in names}
+    told = filter(None, (TABLES[name].said_of_differences(found) for name, found in rows.items()))
+    if said := " ".join(dict.fromkeys(told)).replace("Rows marked `*`", "Models marked *"):
         picture.supxlabel(textwrap.fill(said, WIDTH), fontsize=6, x=0.01, ha="left")
-    return {(row["dataset"], row["model"]) for row in rows if row["differs"]}
+    return {(row["dataset"], row["model"]) for found in rows.values() for row in found if row["differs"]}
 
 
 def _plot_ends(axes: Any, runs: Mapping[str, Sequence[Run]], marked: Collection[str]) -> None:
@@ -134,7 +153,7 @@ def _name_missing(axes: Any, models: Iterable[str]) -> None:
 
 def _frequency(picture: Any, results: Results) -> None:
     rows = TABLES["frequency"].rows(results)
-    marked = _marked("frequency", picture, results)
+    marked = _marked(("frequency",), picture, results)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
         there = [row for row in rows if row["dataset"] == dataset]
         mine = [row for row in there if row["runs"]]
@@ -208,7 +227,9 @@ def _heat_maps(picture: Any, results: Results) -> None:
         picture.colorbar(image, ax=axes, extend="max", label="perplexity")
         theta, share = min(values, key=lambda key: values[key])
         axes.plot(shares.index(share), thetas.index(theta), "*", color="white", markersize=12)
-        axes.set_xticks(range(len(shares)), list(map(str, shares)), fontsize=8, rotation=45)
+        axes.set_xticks(
+            range(len(shares)), list(map(str, shares)), fontsize=8, rotation=45, ha="right", rotation_mode="anchor"
+        )
         axes.set_yticks(range(len(thetas)), [f"{theta:g}" for theta in thetas], fontsize=8)
         axes.set(title=f"{row['model']} on {row['text']}", xlabel="lambda", ylabel="theta")
 
@@ -216,8 +237,17 @@ def _heat_maps(picture: Any, results: Results) -> None:
 FIGURES = {
     "main": _curves,
     "frequency": _frequency,
-    "size": _curves_of_size,
+    "size": _sizes,
     "caches": _heat_maps,
     "cross-domain": _domains,
     "fine-tuning": _fine_tuning,
 }
+CAPTIONS = {
+    "main": "Learning curves of the seven models, and of the best recipes",
+    "frequency": TABLES["frequency"].title,
+    "size": "Test perplexity by the number of parameters, of others and of ours",
+    "caches": "Perplexity by the settings of a local cache",
+    "cross-domain": "Perplexity of each text, tied and GroC, alone and with a local cache",
+    "fine-tuning": "Learning curves of fine-tuning on four texts",
+}
+"""What a figure shows."""

@@ -67,6 +67,11 @@ def different_budgets(results: Results) -> list[str]:
     return lines
 
 
+def settings_of(results: Results, job: Job) -> set[str]:
+    """The different settings that a model was run with, seeds not counted."""
+    return {run.repeated[0] for run in (*results.counted, *results.bundled) if job.wants(run)}
+
+
 def as_long(results: Results, job: Job) -> list[Run]:
     """The runs of a model that were trained for as many epochs as its row in the tables, or more."""
     shown = results.of(job)[:1]

@@ -123,7 +123,7 @@ def _letters(rows: Sequence[Row]) -> dict[str, str]:
 
 def measured(results: Results, cell: Cell) -> Row:
     """Dev and test perplexity, size, and of how many runs; not all need have been evaluated on the test text."""
-    return figures_of(runs_of(results, cell), cell)
+    return figures_of(runs_of(results, cell), cell.extras)
 
 
 def runs_of(results: Results, cell: Cell) -> list[Run]:
@@ -132,10 +132,11 @@ def runs_of(results: Results, cell: Cell) -> list[Run]:
     return [run for run in runs if run.test(cell.extras)] if cell.extras else runs
 
 
-def figures_of(runs: Sequence[Run], cell: Cell) -> Row:
-    """What the row of a cell says of some of its runs."""
-    tests = [figures for run in runs if (figures := run.test(cell.extras)) and figures.get("perplexity") is not None]
-    row = {**mean("dev", [run.dev for run in runs]), **mean("test", [figures["perplexity"] for figures in tests])}
+def figures_of(runs: Sequence[Run], extras: tuple[str, ...] = ()) -> Row:
+    """What a row says of some runs; the dev text was read without extras."""
+    tests = [figures for run in runs if (figures := run.test(extras)) and figures.get("perplexity") is not None]
+    devs = [] if extras else [run.dev for run in runs]
+    row = {**mean("dev", devs), **mean("test", [figures["perplexity"] for figures in tests])}
     row["test_runs"] = len(tests)
     read_on = sorted({figures["device"] for figures in tests if "device" in figures})  # if not where it was trained
     return {**row, **origin(runs), **({"device": f"read on: {' or '.join(read_on)}"} if read_on else {})}

@@ -1,0 +1,63 @@
+"""A claim, the comparisons that speak for it or against it, and the verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from groc.paper.table import Row
+
+Verdict = bool | str
+"""Whether a comparison speaks for a claim, or why it says nothing."""
+NEAR, ONE_SEED, OTHERWISE, UNPAIRED = "too near", "with one seed only", "trained otherwise", "not word by word"
+HOLDS, FAILS, OPEN = "holds", "does not hold in these runs", "open"
+FEW = 10
+"""Comparisons that are named; of more their number is."""
+SPREADS = 2
+"""Of a model over its seeds, the larger of two: what differs by no more is not told apart."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    text: str
+    verdict: str
+    """Empty where a figure is told, and judged by nobody."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.text}: **{self.verdict}** ({self.why})." if self.verdict else f"{self.text}: {self.why}."
+
+
+def judge(text: str, found: Mapping[str, Verdict], cells: int, figures: Sequence[str] = ()) -> Claim:
+    """It fails with one comparison that speaks against it, and holds when all of so many speak for it. Comparisons are
+    named by what they are made with."""
+    told = {name: verdict for name, verdict in found.items() if isinstance(verdict, bool)}
+    verdict = FAILS if not all(told.values()) else HOLDS if len(told) == cells else OPEN
+    silent: defaultdict[str, list[str]] = defaultdict(list)
+    for name, one in found.items():
+        if isinstance(one, str):
+            silent[one].append(name)
+    why = [f"true in {sum(told.values())} of {len(told)} comparisons"] if told and cells > 1 else []
+    if cells > 1 and (against := [name for name, speaks in told.items() if not speaks]):
+        why.append(f"not: {_named(against)}")
+    why += [f"{reason}: {_named(names)}" if cells > 1 else reason for reason, names in silent.items()]
+    if missing := cells - len(found):
+        why.append(f"{missing} not run" if found else "not run")
+    return Claim(text, verdict, "; ".join(filter(None, [*why, *figures])))
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(name.partition(", ")[0] for name in names) if len(names) <= FEW else f"{len(names)} of them"
+
+
+def is_lower(one: Row, other: Row, figure: str) -> Verdict:
+    """Whether a perplexity is lower than another, where they differ by more than seeds do (one seed tells nothing of
+    that, so the other row's spread is taken for both). A rival with another course of training can speak against a
+    model, but not for it."""
+    spreads = [row[f"{figure}_spread"] for row in (one, other) if row[f"{figure}_spread"] is not None]
+    if not spreads:
+        return ONE_SEED
+    if abs(one[figure] - other[figure]) <= SPREADS * max(spreads):
+        return NEAR
+    return OTHERWISE if one[figure] < other[figure] and other["differs"] else bool(one[figure] < other[figure])

@@ -396,6 +396,19 @@ def test_a_row_of_ablations_has_runs_of_what_it_says_alone(
     assert [row["test"] for row in rows_of("ablations", tmp_path) if row["runs"]] == [71.0]
 
 
+def test_what_is_left_out_may_be_named_in_any_order(tmp_path: Path, recorder: Recorder) -> None:
+    runs = [
+        recorder("penn/groc-without-both", 70.0, 71.0, forms__without=order)
+        for order in (
+            ("relations", "definitions"),
+            ("definitions", "relations"),
+        )
+    ]
+    (row,) = [row for row in rows_of("ablations", tmp_path) if row["runs"]]
+    assert (row["without"], row["test"]) == ("both", 71.0)
+    assert len({Run(json.loads(path.read_text())).repeated for path in runs}) == 1
+
+
 def test_groc_without_output_network_may_be_the_best_in_the_main_comparison(tmp_path: Path, recorder: Recorder) -> None:
     """As on penn in the paper. Ablations are compared with the row of their own table all the same."""
     recorder("penn/groc", 60.0, 61.0, output__depth=0, prefix__word_dropout=0.9)
@@ -621,6 +634,17 @@ def test_an_empty_text_is_known_before_training(
         ("penn/groc", {"output.kind": "tied"}, "is called groc, but has the output embedding of tied"),
         ("penn/groc-no-out", {"output.depth": 1}, "is called groc-no-out, but has an output network of depth 1"),
         ("penn/groc-without-both", {"output.depth": 0}, "is called groc-without-both, but has no output network"),
+        ("penn/groc", {"forms.without": ["relations"]}, "is called groc, but was trained without relations"),
+        (
+            "penn/groc-without-relations",
+            {"forms.without": ["definitions", "relations"]},
+            "is called groc-without-relations, but was trained without relations and definitions",
+        ),
+        (
+            "penn/groc-no-out-without-both",
+            {"forms.without": []},
+            "is called groc-no-out-without-both, but has relations and definitions",
+        ),
     ],
 )
 def test_a_model_that_is_not_what_it_is_called_is_not_counted(

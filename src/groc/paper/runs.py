@@ -51,6 +51,8 @@ class Run:
         self.settings = {**Config().flat(), **current, **gone}
         """By dotted key; what an older record does not name is at its default, and a setting that has since been taken
         out is there only where it was used."""
+        # It means the same in any order: here it has that of the recipes.
+        self.settings["forms.without"] = tuple(sorted({*self.settings["forms.without"]}, reverse=True))
         self.repeatable = not gone
         """Whether it uses no setting that has since been taken out."""
         self.record, self.figures, self.curve = record, record["figures"], record.get("curve", [])
@@ -294,6 +296,9 @@ def other_model(variant: str, settings: Mapping[str, Any]) -> str:
         return f"has an output network of depth {depth}"
     if variant.startswith("groc-without") and not depth:
         return "has no output network"
+    left_out = settings["forms.without"]
+    if variant.partition("-without-")[2] != ("both" if len(left_out) == 2 else "".join(left_out)):
+        return f"was trained without {' and '.join(left_out)}" if left_out else "has relations and definitions"
     return ""
 
 

@@ -213,8 +213,8 @@ class Results:
                 self.damaged.append(f"{path} is empty")
                 continue
             kind = kind_of(record) if isinstance(record, dict) else ""
-            if kind and (lacks := damage(record, kind)):
-                self.damaged.append(f"{path} is the record of a {kind} but lacks {lacks}")
+            if kind and (why := damage(record, kind)):
+                self.damaged.append(f"{path} is the record of a {kind}, but {why}")
             else:
                 found[kind][path] = record
         self.runs = sorted(

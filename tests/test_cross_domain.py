@@ -333,7 +333,7 @@ def test_the_text_for_tuning_is_missed_before_anything_is_trained(
     root = some_of(corpora, tmp_path / "root", "news", "wikitext-2")
     assert run(tmp_path, root, settings, "cross-domain") == 1
     said = capsys.readouterr().err
-    assert "no news-wmt-2008 with a valid text" in said
+    assert "no folder news-wmt-2008 with a valid text" in said
     assert "docs/data.md" in said
     assert not (tmp_path / "runs").exists()
 

@@ -6,6 +6,7 @@ import json
 import math
 import runpy
 import shlex
+import shutil
 import signal
 import statistics
 import sys
@@ -1059,6 +1060,33 @@ def test_a_text_that_is_not_there_is_known_before_training(
     assert main(["paper", "main", "--run", "--model", "tied", *folders, *small({"training.epochs": 1})]) == 1
     assert lacks in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("table", ["main", "data", "domains", "cross-domain", "held-out"])
+def test_who_gives_a_corpus_as_the_folder_of_corpora_is_told_to_go_up(
+    table: str, tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    assert main(["paper", table, "--run", "--corpus-root", str(corpora / "penn"), *folders]) == 1
+    assert "give as --corpus-root the folder above the corpora" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_of_a_damaged_state_is_said_what_to_delete(
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders]
+    command += small({"training.epochs": 1})
+    assert main(command) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    (run / "result.json").unlink()
+    shutil.rmtree(tmp_path / "results")
+    (run / checkpoint.STATE).write_bytes(b"damaged")
+    assert main(command) == 1
+    assert f"copy it again, or delete {run} and start the run anew." in capsys.readouterr().err
+    shutil.rmtree(run)
+    assert main(command) == 0
 
 
 def test_whoever_stops_it_at_the_end_of_a_run_stops_it_altogether(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from groc.config import nearest_hint
 from groc.errors import GrocError
@@ -18,6 +19,9 @@ from groc.paper.table import Table
 from groc.report import table as markdown
 from groc.report import to_json
 from groc.signals import repeatable
+
+if TYPE_CHECKING:  # what trains is loaded where it is needed
+    from groc.paper.place import Place
 
 OPEN = ("cross-domain", "domains", "held-out")
 """Tables with an open vocabulary that can be run."""
@@ -60,14 +64,15 @@ def paper(
         # Evaluations print reports, but here the table alone is the output.
         where = f"runs are kept in {runs}, records in {results}"
         with redirect_stdout(sys.stderr), repeatable(where):
+            from groc.paper.place import Place
+
+            place = Place(Path(results), Path(corpora), Path(runs))
             if name in OPEN:
                 from groc.paper.opening import run_open
-                from groc.paper.place import Place
 
-                place = Place(Path(results), Path(corpora), Path(runs))
                 run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
             else:
-                _run_cells(table, Path(results), Path(corpora), Path(runs), seeds or 1, only, settings)
+                _run_cells(table, place, seeds or 1, only, settings)
     elif any(only.values()) or corpora or seeds is not None:
         raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
@@ -108,13 +113,7 @@ def _check_results(folder: Path) -> None:
 
 
 def _run_cells(
-    table: Table,
-    results: Path,
-    corpora: Path,
-    runs: Path,
-    seeds: int,
-    only: Mapping[str, Sequence[str]],
-    settings: Sequence[str],
+    table: Table, place: Place, seeds: int, only: Mapping[str, Sequence[str]], settings: Sequence[str]
 ) -> None:
     from groc.paper.running import run_missing
 
@@ -131,7 +130,7 @@ def _run_cells(
     cells = [cell for cell in ours if all(not names or cell.keys[key] in names for key, names in only.items())]
     if not cells:
         raise GrocError(f"groc paper {table.name} has no cell with such a --dataset and --model: leave one out.")
-    run_missing(table, cells, results, corpora, runs, seeds, settings)
+    run_missing(table, cells, place, seeds, settings)
 
 
 def _list(results: Results, as_json: bool) -> None:

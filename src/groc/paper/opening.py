@@ -32,6 +32,7 @@ def run_open(
     table: str, place: Place, domains: Collection[str], rows: Collection[str], seeds: int, settings: Sequence[str]
 ) -> None:
     """Run what a table lacks; of these domains and rows, if any are named (`groc+*`: all rows of a model)."""
+    place.need(SOURCE, "train", "the text of the source")
     there = [name for name in DOMAINS if place.has(name, "test")]
     possible = {row_name(model, way): model for model in variant_names(SOURCE) for way in ways_of(model)}
     of_model = {f"{model}+*": [row for row, other in possible.items() if other == model] for model in possible.values()}
@@ -78,7 +79,6 @@ def record_domains(place: Place, settings: Sequence[str], anew: bool) -> None:
     Unless it is done anew, texts that are recorded with the sizes that they have now are left alone. What is recorded
     of texts that are not at hand stays, as long as the source's training text is the same.
     """
-    place.need(SOURCE, "train", "the text of the source")
     sets = find_sets(place.corpora)
     figures = statistics(sets)
     before = recorded_domains(place)

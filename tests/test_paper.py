@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import runpy
 import shlex
 import shutil
@@ -134,11 +135,15 @@ def test_where_no_results_are_found_it_is_said_how_to_name_them(
     (tmp_path / "notes.json").write_text('{"notes": []}')
     for table in ("main", "cross-domain"):
         for form in ([], ["--json"]):
-            assert main(["paper", table, "--results", str(tmp_path / name), *form]) == (1 if name else 0)
-            (said,) = capsys.readouterr().err.splitlines()
+            is_file = name == "notes.json"
+            assert main(["paper", table, "--results", str(tmp_path / name), *form]) == (1 if is_file else 0)
+            shown = capsys.readouterr()
+            (said,) = shown.err.splitlines()
             assert reason in said
             assert str(tmp_path / name) in said
             assert "--results" in said
+            if table == "main" and not (is_file or form):
+                assert re.search(r"penn +\| groc .*69\.5.*not run", shown.out)
 
 
 def test_of_known_results_nothing_is_said(
@@ -830,10 +835,10 @@ def test_a_run_with_a_damaged_evaluation_is_named_and_not_counted(
             change(evaluation, key, value)
         path.write_text(json.dumps(record))
     figure = ["--figure", str(tmp_path / "a.png")] if table == "caches" else []
-    assert main(["paper", table, "--results", str(path.parent), *figure]) == 0
+    assert main(["paper", table, "--results", str(path.parent), *figure]) == (1 if figure else 0)
     said = capsys.readouterr().err.splitlines()
     if figure:
-        assert said.pop() == f"Picture: {figure[1]}"
+        assert "nothing to draw" in said.pop()
     assert [line.partition(" ")[0] for line in said] == [str(path.with_name("1.json")), str(path)]
     assert all("evaluations['" in line and "it is not counted" in line for line in said)
     assert [row["model"] for row in rows_of("cross-domain", tmp_path)] == ["tied"]
@@ -974,19 +979,35 @@ def test_all_tables_are_listed_with_what_was_run(
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize("some", [True, False])
-def test_figures_are_drawn(name: str, some: bool, tmp_path: Path, recorder: Recorder) -> None:
+def test_figures_are_drawn_as_it_says(
+    name: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib")
-    (tmp_path / "results").mkdir()
-    if some:
-        for model in ("tied", "groc"):
-            path = recorder(f"penn/{model}", 90.0, 80.0)
-        grid = [{"lambda": s, "theta": t, "loss": s + t, "perplexity": s} for s in (0.8, 0.9) for t in (0.0, 1.0)]
-        tuned = {"caches": [{"kind": "local"}], "tuning": {"1 local": grid}, "tuned_on": "/x/penn/valid.txt"}
-        add_test(path, "/x/penn/test.txt", 7.0, **tuned)
-        recorder("news/groc on penn", 9.0, corpus="penn", extra={"adapted_from": "x", "texts": []})
-    assert main(["paper", name, "--results", str(tmp_path / "results"), "--figure", str(tmp_path / "a.png")]) == 0
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.chdir(tmp_path)
+    for model in ("tied", "groc"):
+        bins = [{"from": 1, "to": 9, "tokens": 1, "loss": 4.0, "median_loss": 4.0}]
+        path = recorder(f"penn/{model}", 90.0)
+        add_test(path, "/x/penn/test.txt", 80.0, bins=bins)
+    add_test(path, "/x/penn/test.txt", 7.0, **TUNED)
+    recorder("news/groc", 90.0, 80.0, corpus="news")
+    recorder("news/groc on penn", 9.0, corpus="penn", extra={"adapted_from": "x", "texts": []})
+    assert main(["paper", name]) == 0
+    _, told, command = capsys.readouterr().out.splitlines()[-1].rpartition("As a figure: groc ")
+    assert told
+    assert main(shlex.split(command)) == 0
+    assert "As a figure" not in capsys.readouterr().out
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_where_nothing_was_run_nothing_is_drawn(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    where = ["--results", str(tmp_path)]
+    assert main(["paper", name, *where, "--figure", str(tmp_path / "a.png")]) == 1
+    assert "There is nothing to draw" in capsys.readouterr().err
+    assert not (tmp_path / "a.png").exists()
+    assert main(["paper", name, *where]) == 0
+    assert "As a figure" not in capsys.readouterr().out
 
 
 # --- running ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
@@ -77,8 +78,8 @@ def paper(
         raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
-    else:
-        _check_results(Path(results))
+    elif Path(results).is_file():
+        raise GrocError(f"{results} is a file: name the folder of results with --results DIR.")
     found = Results(Path(results))
     if figure:
         print(f"Picture: {draw(name, found, Path(figure))}", file=sys.stderr)
@@ -91,6 +92,9 @@ def paper(
         print(to_json({**about, "rows": rows}))
     else:
         print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows)}")
+        if name in FIGURES and not figure and any(row["runs"] for row in rows):
+            command = ["groc", "paper", name, "--results", results, "--figure", f"{name}.png"]
+            print(f"\nAs a figure: {shlex.join(command)}")
 
 
 def _with(place: str) -> list[str]:
@@ -101,15 +105,6 @@ def _with(place: str) -> list[str]:
         return {(kind, number) for number in re.findall(r"\d+", text) if kind in ("table", "figur")}
 
     return [table.name for table in TABLES.values() if numbered(place) & numbered(table.place)]
-
-
-def _check_results(folder: Path) -> None:
-    """Whether there is a folder of results: with a name that was mistyped, nothing would seem to have been run."""
-    if not folder.is_dir():
-        lacks = f"{folder} is a file" if folder.exists() else f"There is no folder {folder}"
-        raise GrocError(
-            f"{lacks}: name the folder of results with --results DIR, or let --run make one and fill the table."
-        )
 
 
 def _run_cells(

@@ -226,7 +226,11 @@ class Results:
         self.searches, self.benches = list(found["search"].values()), list(found["bench"].values())
         if not (quiet or self.damaged or self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
-            print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
+            print(
+                f"{lacks}, so no runs are known: name the folder of results with --results DIR (in a clone of GroC: "
+                "results).",
+                file=sys.stderr,
+            )
         misfits = {run: why for run in self.runs if (why := self._misfit(run))}
         self.counted = [run for run in self.runs if run not in misfits]
         """Those that may fill cells."""

@@ -37,7 +37,7 @@ from groc.compute import choose
 from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.lexicon import Empty
-from groc.paper import TABLES, Results, published
+from groc.paper import TABLES, Results, announcing, published
 from groc.paper.figures import FIGURES
 from groc.paper.running import evaluate
 from groc.paper.runs import AS_GOOD, TIMED, Run, best, identity
@@ -694,8 +694,10 @@ def test_the_bench_that_is_lacking_is_named(
     run = ["paper", "speed", "--run", "--dataset", "penn", "--model", "tied", "--results", str(folder)]
     run += ["--corpus-root", str(corpora), "--runs", str(tmp_path / "runs"), "training.epochs=1", *small({})]
     assert main(run) == 0
-    (said,) = [line for line in capsys.readouterr().err.splitlines() if "groc bench" in line]
-    command = shlex.split(said.partition("seconds come from ")[2])
+    said = capsys.readouterr().err.splitlines()[-1]
+    told, _, bench = said.partition(" come from ")
+    assert told == "--run times nothing: the seconds of penn"
+    command = shlex.split(bench)
     models = {name for option, name in pairwise(command) if option == "--model"}
     assert {*models, "tied"} == TIMED
     assert command[-1] == str(folder / "bench-penn.json")
@@ -1081,6 +1083,32 @@ def test_a_text_that_is_not_there_is_known_before_training(
     assert main(["paper", "main", "--run", "--model", "tied", *folders, *small({"training.epochs": 1})]) == 1
     assert lacks in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_what_will_be_trained_is_said_before_it_is(
+    slow: bool, tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    settings = small({"training.epochs": 2, "compute.device": "cpu"})
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders]
+    assert main([*command, *settings]) == 0
+    tokens = len(Corpus(corpora / "penn").text("train"))
+    monkeypatch.setattr(announcing, "HOUR", 5 * tokens if slow else 6 * tokens)
+    capsys.readouterr()
+    assert main([*command, "--model", "lookup", "--seeds", "2", *settings]) == 0
+    said = capsys.readouterr().err.splitlines()
+    trained = [path.name for path in sorted((tmp_path / "runs").iterdir())]
+    (tied,) = [name for name in trained if "tied" in name and name.endswith("seed2")]
+    lookups = [name for name in trained if "lookup" in name]
+    planned = [lookups[0], lookups[1], tied]
+    assert said[0] == f"To be trained in {tmp_path / 'runs'} (Ctrl-C loses nothing: the same command goes on):"
+    assert said[1:4] == [f"  {name}: penn, 2 epochs" for name in planned]
+    assert said[4].startswith("There is no GPU in use") == slow
+    if slow:
+        assert f"reads {6 * tokens:,} tokens in all: this takes hours" in said[4]
+    assert main([*command, "--model", "lookup", "--seeds", "2", *settings]) == 0
+    assert "To be trained" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("table", ["main", "data", "domains", "cross-domain", "held-out"])

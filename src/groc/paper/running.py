@@ -22,6 +22,7 @@ from groc.errors import GrocError
 from groc.files import in_turn, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
+from groc.paper.announcing import announce
 from groc.paper.place import Place, chosen, recorded, run_name, train_once
 from groc.paper.runs import RECIPES, TIMED, Job, Results, Run, identity
 from groc.paper.table import Cell, Table
@@ -32,13 +33,7 @@ from groc.results import PAIRED, RESULT, add_evaluation, circumstances
 from groc.scoring import score
 
 
-def run_missing(
-    table: Table,
-    cells: Sequence[Cell],
-    place: Place,
-    seeds: int,
-    settings: Sequence[str],
-) -> None:
+def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, settings: Sequence[str]) -> None:
     """Fill the cells with runs of the recipes as they stand, and record them."""
     known_runs = Results(place.results, quiet=True)
     if table.name == "data":
@@ -48,12 +43,6 @@ def run_missing(
         if not missing:
             print(f"All of it is recorded in {place.results}: take a record away to measure anew.", file=sys.stderr)
         return
-    if table.name == "speed":
-        for dataset in dict.fromkeys(cell.keys["dataset"] for cell in cells):
-            if TIMED - set(known_runs.timings(dataset)[0]):
-                print(
-                    f"Perplexities are filled here; seconds come from {_bench(dataset, place.results)}", file=sys.stderr
-                )
     known = {f"{recipe}/{variant}" for recipe in recipe_names() for variant in variant_names(recipe)}
     jobs = [(cell.job, cell.extras) for cell in cells if cell.job]
     if table.name == "frequency":  # its rows are of the rivals alone, and each is compared with GroC
@@ -61,13 +50,14 @@ def run_missing(
     for name in sorted({f"{job.recipe}/{job.variant}" for job, _ in jobs} - known):
         print(f"There is no recipe with a variant {name}: left out.", file=sys.stderr)
     jobs = [(job, extras) for job, extras in jobs if f"{job.recipe}/{job.variant}" in known]
-    found = [
-        (job.dataset, extras, _find(known_runs, job, _config(job, seed, place, settings)))
-        for job, extras in jobs
-        for seed in range(1, seeds + 1)
+    wanted = [
+        (job, _config(job, seed, place, settings), extras) for seed in range(1, seeds + 1) for job, extras in jobs
     ]
-    for dataset in sorted({dataset for dataset, _, run in found if run is None}):
+    found = [(config, extras, _find(known_runs, job, config)) for job, config, extras in wanted]
+    untrained = {run_name(config): config for config, _, run in found if run is None}
+    for dataset in sorted({Path(config.corpus).name for config in untrained.values()}):
         _check_corpus(dataset, place, known_runs)
+    announce(untrained, place.runs)
     if table.name != "frequency" and all(run and run.test(extras) for _, extras, run in found):
         print(f"All of it is recorded in {place.results}: there is nothing to run.", file=sys.stderr)
     for seed in range(1, seeds + 1):  # every cell once before any cell twice
@@ -77,6 +67,11 @@ def run_missing(
             for rival in (job for job, _ in jobs if job.variant != "groc"):
                 groc = Job(rival.dataset, "groc")
                 _pair(groc, _config(groc, seed, place, settings), rival, _config(rival, seed, place, settings), place)
+    if table.name == "speed":
+        for dataset in dict.fromkeys(cell.keys["dataset"] for cell in cells):
+            if TIMED - set(known_runs.timings(dataset)[0]):
+                bench = _bench(dataset, place.results)
+                print(f"--run times nothing: the seconds of {dataset} come from {bench}", file=sys.stderr)
 
 
 def _bench(dataset: str, results: Path) -> str:

@@ -51,7 +51,7 @@ class Begun(GrocError):
 
     def __init__(
         self, folder: Path, what_to_do: str = "another process has trained there: give the same command again"
-    ):
+    ) -> None:
         super().__init__(f"{folder} is not empty: {what_to_do}.")
         self.folder = folder
 

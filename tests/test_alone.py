@@ -96,7 +96,7 @@ def test_what_another_process_trained_in_the_meantime_is_kept(
 
     monkeypatch.setattr(train, "build", build_slowly)
     assert main(command) == 1
-    assert "is not empty" in said(capsys)
+    assert "is not empty: add --resume to go on with that run" in said(capsys)
     assert [snapshot(tmp_path / "run")] == left
 
 
@@ -168,17 +168,22 @@ def test_adapting_too(corpus_folder: Path, tmp_path: Path, capsys: pytest.Captur
     assert "Another process is training" in said(capsys)
 
 
+def filling(corpus: Path, folder: Path) -> list[str]:
+    """The command that fills a cell of a table."""
+    (folder / "corpora").mkdir()
+    (folder / "corpora" / "penn").symlink_to(corpus)
+    settings = {key: value for key, value in tiny_settings("tied").items() if key not in ("name", "output.kind")}
+    folders = [f"--{name}={folder / name}" for name in ("results", "runs")]
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders, *as_pairs(settings)]
+    return [*command, "--corpus-root", str(folder / "corpora")]
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_who_fills_a_table_meanwhile_is_told_what_that_command_can_do(
     corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: bool
 ) -> None:
     """The other process has saved its first state, or has not come so far."""
-    (tmp_path / "corpora").mkdir()
-    (tmp_path / "corpora" / "penn").symlink_to(corpus_folder)
-    settings = {key: value for key, value in tiny_settings("tied").items() if key not in ("name", "output.kind")}
-    folders = [f"--{name}={tmp_path / name}" for name in ("results", "runs")]
-    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders, *as_pairs(settings)]
-    command += ["--corpus-root", str(tmp_path / "corpora")]
+    command = filling(corpus_folder, tmp_path)
     assert main(command) == 0
     shutil.rmtree(tmp_path / "results")
     (run,) = (tmp_path / "runs").iterdir()
@@ -188,6 +193,26 @@ def test_who_fills_a_table_meanwhile_is_told_what_that_command_can_do(
         assert main(command) == 1
     told = "wait for its end, or stop it, and then give the same command again."
     assert said(capsys) == f"groc: Another process is training in {run}: {told}"
+    assert main(command) == 0
+
+
+def test_who_fills_a_table_is_told_to_go_on_where_another_process_has_trained_meanwhile(
+    corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from groc.commands import train
+
+    command, build = filling(corpus_folder, tmp_path), train.build
+
+    def build_slowly(*arguments: Any) -> Any:
+        monkeypatch.setattr(train, "build", build)
+        assert main(command) == 0
+        return build(*arguments)
+
+    monkeypatch.setattr(train, "build", build_slowly)
+    assert main(command) == 1
+    (run,) = (tmp_path / "runs").iterdir()
+    told = "another process has trained there: give the same command again."
+    assert said(capsys) == f"groc: {run} is not empty: {told}"
     assert main(command) == 0
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -254,8 +255,12 @@ def test_only_what_is_named_is_run(tmp_path: Path, corpora: Path, settings: list
     assert found == {("wikitext-2", "tied+local"), (f"wikitext-2, first {FIRST} tokens", "tied+local")}
 
 
-def test_held_out_words_have_a_table_and_no_row_elsewhere(tmp_path: Path, corpora: Path, settings: list[str]) -> None:
+def test_held_out_words_have_a_table_and_no_row_elsewhere(
+    tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(tmp_path, corpora, settings, "held-out") == 0
+    (trained,) = (tmp_path / "runs").glob("news-held-out-*")
+    assert f"  {trained.name}: news-held-out, 1 epoch" in capsys.readouterr().err.splitlines()
     rows = rows_of("held-out", tmp_path)
     assert [row["model"] for row in rows] == ["groc"] * 7
     assert rows[0]["gain"] == 0
@@ -268,9 +273,21 @@ def test_held_out_words_have_a_table_and_no_row_elsewhere(tmp_path: Path, corpor
     assert snapshot(tmp_path) == before
 
 
-def test_all_rows_of_a_model_have_one_name(tmp_path: Path, corpora: Path, settings: list[str]) -> None:
+def test_all_rows_of_a_model_have_one_name(
+    tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Such that models can be run at the same time, each by a command of its own."""
     assert run(tmp_path, corpora, settings, "cross-domain", "--model", "tied+*", "--dataset", "wikitext-2") == 0
+    said = [line.split() for line in capsys.readouterr().err.splitlines() if line.startswith("  news-tied")]
+    planned = [(name.rstrip(":"), corpus.rstrip(","), epochs) for name, corpus, epochs, _ in said]
+    assert [(corpus, epochs) for _, corpus, epochs in planned] == [
+        ("news", "1"),
+        *[("news-wmt-2008-2013", "3")] * len(RATES),
+        ("wikitext-2", "3"),
+    ]
+    trained = {path.name for path in (tmp_path / "runs").iterdir()}
+    assert all(any(fnmatch(name, pattern) for name in trained) for pattern, *_ in planned)
+    assert len(trained) == len(planned)
     found = {row["model"] for row in rows_of("cross-domain", tmp_path) if row["domain"].startswith("wikitext-2")}
     assert found == {"tied", "tied+unigram", "tied+local", "tied+unbounded", "tied+dynamic", "tied+finetuned"}
 
@@ -333,7 +350,7 @@ def test_the_text_for_tuning_is_missed_before_anything_is_trained(
     root = some_of(corpora, tmp_path / "root", "news", "wikitext-2")
     assert run(tmp_path, root, settings, "cross-domain") == 1
     said = capsys.readouterr().err
-    assert "no news-wmt-2008 with a valid text" in said
+    assert "no folder news-wmt-2008 with a valid text" in said
     assert "docs/data.md" in said
     assert not (tmp_path / "runs").exists()
 

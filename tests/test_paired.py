@@ -370,17 +370,17 @@ def test_other_tables_show_what_they_did(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "where"),
     [
-        ({"seed": "one"}, ".seed (a whole number)"),
-        ({"bins": [{"from": 7, "median": 0.1}]}, ".bins[0].from"),
-        ({"bins": [{"from": 1, "median": None}]}, ".bins[0].median (a finite number)"),
-        ({"bins": None}, ".bins (a list)"),
+        ({"seed": "one"}, '.seed must be a whole number, not "one"'),
+        ({"bins": [{"from": 7, "median": 0.1}]}, ".bins[0].from must be one of 0, 1, "),
+        ({"bins": [{"from": 1, "median": None}]}, ".bins[0].median must be a finite number, not null"),
+        ({"bins": None}, ".bins must be a list, not null"),
     ],
     ids=str,
 )
 def test_a_damaged_comparison_is_named(changes: Row, where: str, tmp_path: Path) -> None:
     add_pair(pair_of_records(tmp_path), 0.1, **changes)
     (said,) = Results(tmp_path, quiet=True).damaged
-    assert f"lacks paired['penn/test, against penn/tied, seed {changes.get('seed', 1)}']{where}" in said
+    assert f"but paired['penn/test, against penn/tied, seed {changes.get('seed', 1)}']{where}" in said
 
 
 def test_a_record_that_cannot_be_added_to(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import runpy
 import shlex
+import shutil
 import signal
 import statistics
 import sys
@@ -35,7 +37,7 @@ from groc.compute import choose
 from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.lexicon import Empty
-from groc.paper import TABLES, Results, published
+from groc.paper import TABLES, Results, announcing, published
 from groc.paper.figures import FIGURES
 from groc.paper.running import evaluate
 from groc.paper.runs import AS_GOOD, TIMED, Run, best, identity
@@ -133,11 +135,15 @@ def test_where_no_results_are_found_it_is_said_how_to_name_them(
     (tmp_path / "notes.json").write_text('{"notes": []}')
     for table in ("main", "cross-domain"):
         for form in ([], ["--json"]):
-            assert main(["paper", table, "--results", str(tmp_path / name), *form]) == (1 if name else 0)
-            (said,) = capsys.readouterr().err.splitlines()
+            is_file = name == "notes.json"
+            assert main(["paper", table, "--results", str(tmp_path / name), *form]) == (1 if is_file else 0)
+            shown = capsys.readouterr()
+            (said,) = shown.err.splitlines()
             assert reason in said
             assert str(tmp_path / name) in said
             assert "--results" in said
+            if table == "main" and not (is_file or form):
+                assert re.search(r"penn +\| groc .*69\.5.*not run", shown.out)
 
 
 def test_of_known_results_nothing_is_said(
@@ -396,6 +402,19 @@ def test_a_row_of_ablations_has_runs_of_what_it_says_alone(
     assert [row["test"] for row in rows_of("ablations", tmp_path) if row["runs"]] == [71.0]
 
 
+def test_what_is_left_out_may_be_named_in_any_order(tmp_path: Path, recorder: Recorder) -> None:
+    runs = [
+        recorder("penn/groc-without-both", 70.0, 71.0, forms__without=order)
+        for order in (
+            ("relations", "definitions"),
+            ("definitions", "relations"),
+        )
+    ]
+    (row,) = [row for row in rows_of("ablations", tmp_path) if row["runs"]]
+    assert (row["without"], row["test"]) == ("both", 71.0)
+    assert len({Run(json.loads(path.read_text())).repeated for path in runs}) == 1
+
+
 def test_groc_without_output_network_may_be_the_best_in_the_main_comparison(tmp_path: Path, recorder: Recorder) -> None:
     """As on penn in the paper. Ablations are compared with the row of their own table all the same."""
     recorder("penn/groc", 60.0, 61.0, output__depth=0, prefix__word_dropout=0.9)
@@ -621,6 +640,17 @@ def test_an_empty_text_is_known_before_training(
         ("penn/groc", {"output.kind": "tied"}, "is called groc, but has the output embedding of tied"),
         ("penn/groc-no-out", {"output.depth": 1}, "is called groc-no-out, but has an output network of depth 1"),
         ("penn/groc-without-both", {"output.depth": 0}, "is called groc-without-both, but has no output network"),
+        ("penn/groc", {"forms.without": ["relations"]}, "is called groc, but was trained without relations"),
+        (
+            "penn/groc-without-relations",
+            {"forms.without": ["definitions", "relations"]},
+            "is called groc-without-relations, but was trained without relations and definitions",
+        ),
+        (
+            "penn/groc-no-out-without-both",
+            {"forms.without": []},
+            "is called groc-no-out-without-both, but has relations and definitions",
+        ),
     ],
 )
 def test_a_model_that_is_not_what_it_is_called_is_not_counted(
@@ -637,15 +667,15 @@ def test_a_model_that_is_not_what_it_is_called_is_not_counted(
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "lacks"),
+    ("key", "value", "told"),
     [
-        ("seed", 9, "seed (that of its config)"),
-        ("seed", "1", "seed (that of its config)"),
-        ("loss", 1.0, "loss (the logarithm of perplexity)"),
+        ("seed", 9, "but seed must be 1, as config.training.seed says, not 9:"),
+        ("seed", "1", 'but seed must be 1, as config.training.seed says, not "1":'),
+        ("loss", 1.0, ".loss must be 4.0604, the logarithm of its perplexity of 58, not 1.0:"),
     ],
 )
 def test_a_run_that_contradicts_itself_is_not_counted(
-    key: str, value: Any, lacks: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+    key: str, value: Any, told: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = recorder("penn/groc", 60.0, 58.0)
     record = json.loads(path.read_text())
@@ -653,7 +683,7 @@ def test_a_run_that_contradicts_itself_is_not_counted(
     path.write_text(json.dumps(record))
     assert row_of("main", tmp_path, dataset="penn", model="groc")["runs"] == 0
     assert main(["paper", "main", "--results", str(path.parent)]) == 0
-    assert lacks in capsys.readouterr().err
+    assert told in capsys.readouterr().err
 
 
 def test_the_bench_that_is_lacking_is_named(
@@ -664,8 +694,10 @@ def test_the_bench_that_is_lacking_is_named(
     run = ["paper", "speed", "--run", "--dataset", "penn", "--model", "tied", "--results", str(folder)]
     run += ["--corpus-root", str(corpora), "--runs", str(tmp_path / "runs"), "training.epochs=1", *small({})]
     assert main(run) == 0
-    (said,) = [line for line in capsys.readouterr().err.splitlines() if "groc bench" in line]
-    command = shlex.split(said.partition("seconds come from ")[2])
+    said = capsys.readouterr().err.splitlines()[-1]
+    told, _, bench = said.partition(" come from ")
+    assert told == "--run times nothing: the seconds of penn"
+    command = shlex.split(bench)
     models = {name for option, name in pairwise(command) if option == "--model"}
     assert {*models, "tied"} == TIMED
     assert command[-1] == str(folder / "bench-penn.json")
@@ -749,7 +781,7 @@ def test_a_run_without_what_tables_need_is_named_and_not_counted(
         shown = capsys.readouterr()
         said = shown.err.splitlines()[0]
         assert str(path) in said
-        assert f"lacks {key}" in said
+        assert f"but {key}" in said or f"but lacks {key}" in said
         assert "it is not counted; mend it or take it away" in said
         if table == "main":
             runs = {row["model"]: row["runs"] for row in json.loads(shown.out)["rows"] if row["dataset"] == "penn"}
@@ -805,12 +837,12 @@ def test_a_run_with_a_damaged_evaluation_is_named_and_not_counted(
             change(evaluation, key, value)
         path.write_text(json.dumps(record))
     figure = ["--figure", str(tmp_path / "a.png")] if table == "caches" else []
-    assert main(["paper", table, "--results", str(path.parent), *figure]) == 0
+    assert main(["paper", table, "--results", str(path.parent), *figure]) == (1 if figure else 0)
     said = capsys.readouterr().err.splitlines()
     if figure:
-        assert said.pop() == f"Picture: {figure[1]}"
+        assert "nothing to draw" in said.pop()
     assert [line.partition(" ")[0] for line in said] == [str(path.with_name("1.json")), str(path)]
-    assert all("lacks evaluations['" in line and "it is not counted" in line for line in said)
+    assert all("evaluations['" in line and "it is not counted" in line for line in said)
     assert [row["model"] for row in rows_of("cross-domain", tmp_path)] == ["tied"]
 
 
@@ -881,7 +913,7 @@ def test_other_damaged_records_are_named_and_not_counted(
     path.write_text(json.dumps(record))
     assert main(["paper", table, "--results", str(path.parent)]) == 0
     said = capsys.readouterr().err.splitlines()[0]
-    assert f"{path} is the record of a {kind} but lacks " in said
+    assert f"{path} is the record of a {kind}, but " in said
     assert rows_of(table, tmp_path) == before
 
 
@@ -924,7 +956,7 @@ def test_nothing_is_run_beside_a_damaged_record(
     path.write_text(path.read_text().replace('"seed": 1', '"seed": "one"'))
     before = snapshot(tmp_path)
     assert main(["paper", "main", "--run", "--results", str(path.parent), "--corpus-root", str(corpora)]) == 1
-    assert f"{path} is the record of a run but lacks config.training.seed" in capsys.readouterr().err
+    assert f"{path} is the record of a run, but config.training.seed must be a whole number" in capsys.readouterr().err
     assert snapshot(tmp_path) == before
 
 
@@ -949,19 +981,35 @@ def test_all_tables_are_listed_with_what_was_run(
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize("some", [True, False])
-def test_figures_are_drawn(name: str, some: bool, tmp_path: Path, recorder: Recorder) -> None:
+def test_figures_are_drawn_as_it_says(
+    name: str, tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib")
-    (tmp_path / "results").mkdir()
-    if some:
-        for model in ("tied", "groc"):
-            path = recorder(f"penn/{model}", 90.0, 80.0)
-        grid = [{"lambda": s, "theta": t, "loss": s + t, "perplexity": s} for s in (0.8, 0.9) for t in (0.0, 1.0)]
-        tuned = {"caches": [{"kind": "local"}], "tuning": {"1 local": grid}, "tuned_on": "/x/penn/valid.txt"}
-        add_test(path, "/x/penn/test.txt", 7.0, **tuned)
-        recorder("news/groc on penn", 9.0, corpus="penn", extra={"adapted_from": "x", "texts": []})
-    assert main(["paper", name, "--results", str(tmp_path / "results"), "--figure", str(tmp_path / "a.png")]) == 0
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.chdir(tmp_path)
+    for model in ("tied", "groc"):
+        bins = [{"from": 1, "to": 9, "tokens": 1, "loss": 4.0, "median_loss": 4.0}]
+        path = recorder(f"penn/{model}", 90.0)
+        add_test(path, "/x/penn/test.txt", 80.0, bins=bins)
+    add_test(path, "/x/penn/test.txt", 7.0, **TUNED)
+    recorder("news/groc", 90.0, 80.0, corpus="news")
+    recorder("news/groc on penn", 9.0, corpus="penn", extra={"adapted_from": "x", "texts": []})
+    assert main(["paper", name]) == 0
+    _, told, command = capsys.readouterr().out.splitlines()[-1].rpartition("As a figure: groc ")
+    assert told
+    assert main(shlex.split(command)) == 0
+    assert "As a figure" not in capsys.readouterr().out
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_where_nothing_was_run_nothing_is_drawn(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    where = ["--results", str(tmp_path)]
+    assert main(["paper", name, *where, "--figure", str(tmp_path / "a.png")]) == 1
+    assert "There is nothing to draw" in capsys.readouterr().err
+    assert not (tmp_path / "a.png").exists()
+    assert main(["paper", name, *where]) == 0
+    assert "As a figure" not in capsys.readouterr().out
 
 
 # --- running ------------------------------------------------------------------------------------------------------
@@ -1035,6 +1083,59 @@ def test_a_text_that_is_not_there_is_known_before_training(
     assert main(["paper", "main", "--run", "--model", "tied", *folders, *small({"training.epochs": 1})]) == 1
     assert lacks in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_what_will_be_trained_is_said_before_it_is(
+    slow: bool, tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    settings = small({"training.epochs": 2, "compute.device": "cpu"})
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders]
+    assert main([*command, *settings]) == 0
+    tokens = len(Corpus(corpora / "penn").text("train"))
+    monkeypatch.setattr(announcing, "HOUR", 5 * tokens if slow else 6 * tokens)
+    capsys.readouterr()
+    assert main([*command, "--model", "lookup", "--seeds", "2", *settings]) == 0
+    said = capsys.readouterr().err.splitlines()
+    trained = [path.name for path in sorted((tmp_path / "runs").iterdir())]
+    (tied,) = [name for name in trained if "tied" in name and name.endswith("seed2")]
+    lookups = [name for name in trained if "lookup" in name]
+    planned = [lookups[0], lookups[1], tied]
+    assert said[0] == f"To be trained in {tmp_path / 'runs'} (Ctrl-C loses nothing: the same command goes on):"
+    assert said[1:4] == [f"  {name}: penn, 2 epochs" for name in planned]
+    assert said[4].startswith("There is no GPU in use") == slow
+    if slow:
+        assert f"reads {6 * tokens:,} tokens in all: this takes hours" in said[4]
+    assert main([*command, "--model", "lookup", "--seeds", "2", *settings]) == 0
+    assert "To be trained" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table", ["main", "data", "domains", "cross-domain", "held-out"])
+def test_who_gives_a_corpus_as_the_folder_of_corpora_is_told_to_go_up(
+    table: str, tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    assert main(["paper", table, "--run", "--corpus-root", str(corpora / "penn"), *folders]) == 1
+    assert "give as --corpus-root the folder above the corpora" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_of_a_damaged_state_is_said_what_to_delete(
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders]
+    command += small({"training.epochs": 1})
+    assert main(command) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    (run / "result.json").unlink()
+    shutil.rmtree(tmp_path / "results")
+    (run / checkpoint.STATE).write_bytes(b"damaged")
+    assert main(command) == 1
+    assert f"copy it again, or delete {run} and start the run anew." in capsys.readouterr().err
+    shutil.rmtree(run)
+    assert main(command) == 0
 
 
 def test_whoever_stops_it_at_the_end_of_a_run_stops_it_altogether(

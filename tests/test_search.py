@@ -10,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -421,21 +422,47 @@ def test_a_system_without_locks_searches_all_the_same(
     assert [trial.state for trial in search.trials] == ["done", "done"]
 
 
+@contextmanager
+def locked(lock: Path) -> Iterator[None]:
+    """By another process, which is killed at the end."""
+    code = f"import fcntl; lock = open({str(lock)!r}, 'ab'); fcntl.flock(lock, fcntl.LOCK_EX); print('locked'); input()"
+    with subprocess.Popen([sys.executable, "-u", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        yield
+        other.kill()
+
+
 def test_the_lock_goes_with_its_process(untested: Path, tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="Windows has no such locks")
     (tmp_path / "out").mkdir()
     lock = tmp_path / "out" / LOCK
-    code = f"import fcntl; lock = open({str(lock)!r}, 'ab'); fcntl.flock(lock, fcntl.LOCK_EX); print('locked'); input()"
     search = made(untested, tmp_path / "out")
-    with subprocess.Popen([sys.executable, "-u", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"locked\n"
-        with pytest.raises(GrocError, match="is being searched by another process"):
-            search.run()
-        other.kill()
+    with locked(lock), pytest.raises(GrocError, match="is being searched by another process"):
+        search.run()
     assert lock.exists()
     search.run()
     assert [trial.state for trial in search.trials] == ["done", "done"]
+
+
+@pytest.mark.parametrize(("lexicon", "why"), [("none", "Another process is training"), ("nowhere.tsv", "nowhere")])
+def test_a_trial_that_another_process_trains_is_not_removed(
+    lexicon: str, why: str, untested: Path, tmp_path: Path
+) -> None:
+    """It was killed before its first state, and another process, which has none yet either, holds its folder; or else
+    the search cannot go on for another reason."""
+    pytest.importorskip("fcntl", reason="Windows has no such locks")
+    space: Space = {"forms.lexicon": [lexicon, "wordnet"]}
+    search = made(untested, tmp_path / "out", space, kind="groc")
+    search.trials.append(Trial(0, {"forms.lexicon": lexicon}))
+    search.save()
+    (tmp_path / "out" / "trial-000").mkdir()
+    with locked(tmp_path / "out" / "trial-000" / "run.lock"):
+        for _ in range(2):
+            with pytest.raises(GrocError, match=why):
+                made(untested, tmp_path / "out", space, kind="groc").run()
+        assert (tmp_path / "out" / "trial-000" / "run.lock").is_file()
+    assert [trial.state for trial in made(untested, tmp_path / "out", space, kind="groc").trials] == ["running"]
 
 
 def test_optuna_begins_with_the_settings_as_they_stand(untested: Path, tmp_path: Path) -> None:
@@ -542,7 +569,7 @@ def test_mistakes_are_known_before_anything_is_trained(untested: Path, tmp_path:
     with pytest.raises(GrocError, match=r"output\.depth makes no difference to test \(output\.kind=tied\)"):
         made(untested, out, {"output.depth": ["0", "1"]})
     assert not out.exists()
-    with pytest.raises(GrocError, match="no corpus folder"):
+    with pytest.raises(GrocError, match=r"no corpus folder .* holds train\.txt and valid\.txt, and test\.txt where a"):
         made(tmp_path / "nowhere", out).run()
     made(untested, tmp_path / "other").run()  # whereas this one can
 

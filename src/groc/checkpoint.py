@@ -303,7 +303,11 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             metadata = handle.metadata() or {}
         return load_file(path), metadata
     except (OSError, SafetensorError, struct.error, ValueError):
-        anew = "start the run anew" if path.name == STATE else f"train on with --resume if the run has a {STATE}"
+        anew = (
+            f"delete {path.parent} and start the run anew"
+            if path.name == STATE
+            else f"train on with --resume if the run has a {STATE}"
+        )
         raise GrocError(f"{path} is damaged or not a safetensors file: copy it again, or {anew}.") from None
 
 

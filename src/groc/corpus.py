@@ -84,8 +84,8 @@ class Corpus:
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise GrocError(
-                f"There is no corpus folder {self.folder}: give a folder that holds train.txt, valid.txt and test.txt "
-                "(.gz and .xz are read too)."
+                f"There is no corpus folder {self.folder}: give a folder that holds train.txt and valid.txt, and "
+                "test.txt where a test text is to be read (.gz and .xz are read too)."
             )
 
     @staticmethod

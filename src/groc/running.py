@@ -46,12 +46,22 @@ class Busy(GrocError):
         self.folder = folder
 
 
+class Begun(GrocError):
+    """There is a run already in a folder in which one was to begin."""
+
+    def __init__(
+        self, folder: Path, what_to_do: str = "another process has trained there: give the same command again"
+    ) -> None:
+        super().__init__(f"{folder} is not empty: {what_to_do}.")
+        self.folder = folder
+
+
 def check_folder(config: Config, folder: Path, resume: bool) -> None:
     """Whether a run with these settings can begin, or go on, in the folder."""
     if folder.exists() and not folder.is_dir():
         raise GrocError(f"{folder} is a file, so no run can be kept there: choose another --out.")
     if not resume and _holds_something(folder):
-        raise GrocError(f"{folder} is not empty: add --resume to go on with that run, or choose another --out.")
+        raise Begun(folder)
     if resume:
         _check_there(folder)
         _check_same(config, folder)
@@ -97,7 +107,7 @@ def may_resume(folder: Path, group: Group) -> bool:
     come to its first state, since it was killed or the disk was full, is removed, so that it can be begun anew."""
     if group.leads and not _has_state(folder) and _holds_something(folder):
         _check_begun(folder)  # before there is a lock in it
-        with _alone_in(folder):
+        with alone_in(folder):
             if not _has_state(folder):  # else another process came so far in the meantime
                 _check_begun(folder)
                 for path in folder.iterdir():
@@ -136,6 +146,8 @@ def saying_how_to_go_on(folder: Path, group: Group, always: bool = False) -> Ite
     except Busy as error:
         go_on = "stop it and then go on with --resume; for another run choose another --out"
         raise Busy(error.folder, go_on) from None
+    except Begun as error:
+        raise Begun(error.folder, "add --resume to go on with that run, or choose another --out") from None
     except NoRoom as error:
         if not _holds_something(folder):
             raise
@@ -192,7 +204,7 @@ def train_model(
         model, config, train.ids(model.vocabulary), corpus.text("valid"), folder, policy, group, quiet
     )
     trainer.position.sources |= sources
-    with _alone_in(folder) if group.leads else nullcontext():
+    with alone_in(folder) if group.leads else nullcontext():
         if group.leads:
             check_folder(config, folder, resume)  # another process may have trained there in the meantime
         if resume:
@@ -218,7 +230,8 @@ def train_model(
         return figures
 
 
-def _alone_in(folder: Path) -> AbstractContextManager[None]:
+def alone_in(folder: Path) -> AbstractContextManager[None]:
+    """Keep other processes from training in a run folder; who comes second is told that it is busy."""
     return alone(folder / LOCK, Busy(folder))
 
 

@@ -45,7 +45,7 @@ from groc.proposals import (
 )
 from groc.report import to_json
 from groc.results import PRUNED, RESULT, circumstances, write_result
-from groc.running import may_resume
+from groc.running import Begun, Busy, alone_in, may_resume
 from groc.signals import Interrupted
 from groc.training import Diverged
 
@@ -266,6 +266,8 @@ class Search:
         except (Diverged, torch.OutOfMemoryError) as error:
             trial.state = "failed"
             print(f"{folder} failed: {error}", file=sys.stderr)
+        except (Busy, Begun):
+            raise  # the folder is another process's, and not to be removed
         except GrocError:  # no fault of this trial: the settings, the corpus or the device are wrong, or a disk is full
             if trial.number == 0 and not (folder / checkpoint.STATE).is_file():
                 self._forget()
@@ -341,8 +343,15 @@ class Search:
         self.trials = trials
 
     def _forget(self) -> None:
-        """Leave nothing of a search that could not begin, so that a better command can have its folder."""
-        shutil.rmtree(self.path(self.trials[0]), ignore_errors=True)
+        """Leave nothing of a search that could not begin, so that a better command can have its folder. Where another
+        process trains in the folder of the trial, all of it stays."""
+        folder = self.path(self.trials[0])
+        if folder.is_dir():
+            try:
+                with alone_in(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+            except Busy:
+                return
         (self.folder / RECORD).unlink(missing_ok=True)
         self.trials.clear()
 

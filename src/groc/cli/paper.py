@@ -29,8 +29,13 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", nargs="?", metavar="TABLE", help="which table (default: list them all)")
     parser.add_argument("--results", default="results", metavar="DIR", help="the records of runs (default: results)")
     parser.add_argument("--figure", metavar="FILE", help="draw it into FILE.png, where the table has a figure")
-    parser.add_argument("--run", dest="run_missing", action="store_true", help="train and evaluate what is missing")
-    parser.add_argument("--corpus-root", metavar="DIR", help="for --run: the folder with the corpora")
+    parser.add_argument(
+        "--run",
+        dest="run_missing",
+        action="store_true",
+        help="train and evaluate what is missing (times are not taken here, but by groc bench)",
+    )
+    parser.add_argument("--corpus-root", metavar="DIR", help="for --run: the folder above the corpora")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="for --run: where run folders go (default: runs)")
     parser.add_argument("--seeds", type=int, metavar="N", help="for --run: train with seeds 1 to N (default: 1)")
     for key in ("dataset", "model"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from groc.config import nearest_hint
 from groc.errors import GrocError
@@ -18,6 +20,9 @@ from groc.paper.table import Table
 from groc.report import table as markdown
 from groc.report import to_json
 from groc.signals import repeatable
+
+if TYPE_CHECKING:  # what trains is loaded where it is needed
+    from groc.paper.place import Place
 
 OPEN = ("cross-domain", "domains", "held-out")
 """Tables with an open vocabulary that can be run."""
@@ -60,20 +65,21 @@ def paper(
         # Evaluations print reports, but here the table alone is the output.
         where = f"runs are kept in {runs}, records in {results}"
         with redirect_stdout(sys.stderr), repeatable(where):
+            from groc.paper.place import Place
+
+            place = Place(Path(results), Path(corpora), Path(runs))
             if name in OPEN:
                 from groc.paper.opening import run_open
-                from groc.paper.place import Place
 
-                place = Place(Path(results), Path(corpora), Path(runs))
                 run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
             else:
-                _run_cells(table, Path(results), Path(corpora), Path(runs), seeds or 1, only, settings)
+                _run_cells(table, place, seeds or 1, only, settings)
     elif any(only.values()) or corpora or seeds is not None:
         raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
-    else:
-        _check_results(Path(results))
+    elif Path(results).is_file():
+        raise GrocError(f"{results} is a file: name the folder of results with --results DIR.")
     found = Results(Path(results))
     if figure:
         print(f"Picture: {draw(name, found, Path(figure))}", file=sys.stderr)
@@ -86,6 +92,9 @@ def paper(
         print(to_json({**about, "rows": rows}))
     else:
         print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows)}")
+        if name in FIGURES and not figure and any(row["runs"] for row in rows):
+            command = ["groc", "paper", name, "--results", results, "--figure", f"{name}.png"]
+            print(f"\nAs a figure: {shlex.join(command)}")
 
 
 def _with(place: str) -> list[str]:
@@ -98,23 +107,8 @@ def _with(place: str) -> list[str]:
     return [table.name for table in TABLES.values() if numbered(place) & numbered(table.place)]
 
 
-def _check_results(folder: Path) -> None:
-    """Whether there is a folder of results: with a name that was mistyped, nothing would seem to have been run."""
-    if not folder.is_dir():
-        lacks = f"{folder} is a file" if folder.exists() else f"There is no folder {folder}"
-        raise GrocError(
-            f"{lacks}: name the folder of results with --results DIR, or let --run make one and fill the table."
-        )
-
-
 def _run_cells(
-    table: Table,
-    results: Path,
-    corpora: Path,
-    runs: Path,
-    seeds: int,
-    only: Mapping[str, Sequence[str]],
-    settings: Sequence[str],
+    table: Table, place: Place, seeds: int, only: Mapping[str, Sequence[str]], settings: Sequence[str]
 ) -> None:
     from groc.paper.running import run_missing
 
@@ -131,7 +125,7 @@ def _run_cells(
     cells = [cell for cell in ours if all(not names or cell.keys[key] in names for key, names in only.items())]
     if not cells:
         raise GrocError(f"groc paper {table.name} has no cell with such a --dataset and --model: leave one out.")
-    run_missing(table, cells, results, corpora, runs, seeds, settings)
+    run_missing(table, cells, place, seeds, settings)
 
 
 def _list(results: Results, as_json: bool) -> None:

@@ -11,6 +11,7 @@ A shape says what a value must be:
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,13 +30,15 @@ Shape = Any
 Row = dict[str, Any]
 MOST_NAMED = 3
 """Of the places where a record is damaged."""
+LONGEST = 40
+"""Characters that are shown of a value."""
 MISSING = object()
 """In place of a value that is not there: it has no shape, not even that of null."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value must be, in words, and a test of it."""
+    """What a value must be, in words that go behind "must be", and a test of it."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -49,7 +52,7 @@ class Each:
 def damage(record: Row, kind: str) -> str:
     """What a record of some kind lacks, or has otherwise than tables need it; empty if nothing."""
     found = list(islice(_misfits(record, SHAPES[kind], ""), MOST_NAMED + 1))
-    return ", ".join(found[:MOST_NAMED]) + (" and more" if len(found) > MOST_NAMED else "")
+    return "; ".join([*found[:MOST_NAMED], *(["and more"] if len(found) > MOST_NAMED else [])])
 
 
 def kind_of(record: Row) -> str:
@@ -79,7 +82,7 @@ def _misfits(value: Any, shape: Shape, where: str) -> Iterator[str]:
     """Each place where a value does not have a shape, with what should be there."""
     if isinstance(shape, Kind):
         if not shape.fits(value):
-            yield f"{where} ({shape.words})"
+            yield _misfit(value, shape.words, where)
     elif isinstance(shape, tuple):
         for part in shape:
             found = list(_misfits(value, part(value) if callable(part) else part, where))
@@ -88,12 +91,12 @@ def _misfits(value: Any, shape: Shape, where: str) -> Iterator[str]:
                 return
     elif isinstance(shape, list):
         if not isinstance(value, list):
-            yield f"{where} (a list)"
+            yield _misfit(value, "a list", where)
             return
         for number, item in enumerate(value):
             yield from _misfits(item, shape[0], f"{where}[{number}]")
     elif not isinstance(value, dict):
-        yield f"{where} (an object)"
+        yield _misfit(value, "an object", where)
     elif isinstance(shape, Each):
         for key, item in value.items():
             yield from _misfits(item, shape.shape, f"{where}[{key!r}]")
@@ -102,6 +105,16 @@ def _misfits(value: Any, shape: Shape, where: str) -> Iterator[str]:
             name = key.removesuffix("?")
             if name in value or name == key:
                 yield from _misfits(value.get(name, MISSING), part, f"{where}.{name}" if where else name)
+
+
+def _misfit(value: Any, words: str, where: str) -> str:
+    """What is wrong with a value that is not what it must be."""
+    if value is MISSING:
+        return f"lacks {where} ({words})"
+    if isinstance(value, list | dict):  # too long to be shown
+        return f"{where} must be {words}"
+    text = json.dumps(value)
+    return f"{where} must be {words}, not {text if len(text) <= LONGEST else text[:LONGEST] + '...'}"
 
 
 def _is_number(value: Any) -> bool:
@@ -129,7 +142,7 @@ UNKNOWN_OR_PERPLEXITY = Kind("a finite number from 1 or null", lambda value: val
 UNKNOWN_OR_NUMBER = Kind("a finite number or null", lambda value: value is None or _is_number(value))
 """Records have null for what is infinite or cannot be."""
 NUMBER_OR_TEXT = Kind("a finite number or text", lambda value: isinstance(value, str) or _is_number(value))
-FILLED = Kind("not empty", bool)
+FILLED = Kind("filled", bool)
 
 
 # --- evaluations ----------------------------------------------------------------------------------------------------
@@ -170,7 +183,7 @@ def _is_grid(rows: Sequence[Row]) -> bool:
 GRID = (
     [{"lambda": NUMBER_OR_TEXT, **dict.fromkeys(("theta", "loss", "perplexity"), NUMBER)}],
     FILLED,
-    Kind("a row for each lambda with each theta", _is_grid),
+    Kind("rows of each lambda with each theta", _is_grid),
 )
 
 
@@ -204,14 +217,15 @@ def _needs_of_score(figures: Row) -> Shape:
     if not extras(figures):  # all others may do without
         needs["bins"] = [{}]
     if figures["unseen"]["loss"] is not None:
-        needs["oov_share"] = POSITIVE
-    if figures["perplexity"] is not None:
-        needs["loss?"] = Kind("the logarithm of perplexity", lambda loss: _is_log(loss, figures["perplexity"]))
+        needs["oov_share"] = Kind("above 0, as there is a loss of unseen words", lambda share: share > 0)
+    if (perplexity := figures["perplexity"]) is not None:
+        logarithm = f"{log(perplexity):.4f}, the logarithm of its perplexity of {perplexity:g}"
+        needs["loss?"] = Kind(logarithm, lambda loss: _is_log(loss, perplexity))
     tuned = {place.partition(" ")[0] for place, rows in figures.get("tuning", {}).items() if _tunes_states(rows)}
     if tuned:
         numbers = {str(number) for number, _ in enumerate(figures.get("caches", ()), 1)}
         needs["tuned_on"] = TEXT
-        needs["tuning"] = Kind("the number of a cache before the name of each", lambda _: tuned <= numbers)
+        needs["tuning"] = Kind("by the numbers and names of its caches, as in 1 local", lambda _: tuned <= numbers)
         needs["caches"] = [Kind("the settings of a cache", _is_cache)]
     return needs
 
@@ -262,6 +276,10 @@ def _config() -> Shape:
     return shape
 
 
+def _same_seed(own: int) -> Kind:
+    return Kind(f"{own}, as config.training.seed says", lambda seed: seed == own)
+
+
 READ = {"perplexity": UNKNOWN_OR_PERPLEXITY}
 TEXTS = {
     "target test": {"new_share": SHARE, "after": {**READ, "new_words_loss": UNKNOWN_OR_NUMBER}},
@@ -285,7 +303,7 @@ RUN = (
         f"{PAIRED}?": Each(COMPARED),
     },
     lambda record: FINE_TUNED if "adapted_from" in record["figures"] else {},
-    lambda record: {"seed?": Kind("that of its config", lambda seed: seed == record["config"]["training"]["seed"])},
+    lambda record: {"seed?": _same_seed(record["config"]["training"]["seed"])},
 )
 
 

@@ -22,6 +22,7 @@ from groc.adaptation.telling import telling_less
 from groc.adaptation.tuning import tune
 from groc.commands.evaluate import PROTOCOL, circumstances_of, measure, set_words
 from groc.compute import Group, choose
+from groc.config import Config
 from groc.model import LanguageModel
 from groc.paper.domains import EARLIER_YEARS, FAR, LATER_YEARS, SOURCE, TUNING
 from groc.paper.place import Place, chosen, recorded, run_name, timed, train_once
@@ -104,6 +105,17 @@ class Moved:
         self.config = config.replace({"training.seed": seed, "corpus": str(place.corpora / SOURCE)})
         self.folder = place.runs / run_name(self.config)
         self.ways = OPEN_WAYS if config.output.kind == "groc" else CLOSED_WAYS
+        self.tunes = row_name(variant, FINE_TUNED) in rows
+
+    def planned(self, domains: Collection[str]) -> Iterator[tuple[str, Config]]:
+        """The names of all run folders that are to be filled for these domains, each with its corpus and epochs."""
+        yield self.folder.name, self.config
+        far = [domain for domain in FAR if domain in domains and self.place.has(domain, "train", "valid")]
+        if self.tunes and {*domains} & {*LATER_YEARS, *FAR}:
+            rates = [(EARLIER_YEARS, f"{rate:g}") for rate in RATES]
+            for corpus, rate in (*rates, *((domain, "*") for domain in far)):  # far domains have the best of the rates
+                changes = {"corpus": str(self.place.corpora / corpus), "training.epochs": adapting.EPOCHS}
+                yield self.tuned_name(corpus, rate), self.config.replace(changes)
 
     def train(self, domains: Sequence[str]) -> None:  # noqa: ARG002
         train_once(self.config, self.folder)
@@ -177,7 +189,7 @@ class Moved:
 
     def fine_tune(self, domains: Sequence[str]) -> None:
         """For later years on the earlier ones, with several rates; for a far domain on its own text, with the best."""
-        if row_name(self.variant, FINE_TUNED) not in self.rows:
+        if not self.tunes:
             return
         tried = {self.adapted(EARLIER_YEARS, rate): rate for rate in RATES}
         best = tried[min(tried)]
@@ -192,7 +204,7 @@ class Moved:
         """Fine-tune on a corpus, evaluate on these domains; the valid perplexity comes back."""
         changes = {"training.rate": str(rate * self.config.training.rate), "compute.compile": "no"}
         config = adapting.adapted_settings(self.config, str(self.place.corpora / corpus), adapting.EPOCHS, changes)
-        folder = self.place.runs / f"{self.folder.name}-on-{corpus}-rate{rate:g}"
+        folder = self.place.runs / self.tuned_name(corpus, f"{rate:g}")
         if not (folder / RESULT).is_file():
             group = Group()
             adapting.adapt(self.folder, config, folder, may_resume(folder, group), group, self.config.corpus)
@@ -206,6 +218,9 @@ class Moved:
                 self.record(self.summary(domain, scorer, online, scores), folder)
         self.place.publish(folder)
         return recorded(folder).dev
+
+    def tuned_name(self, corpus: str, rate: str) -> str:
+        return f"{self.folder.name}-on-{corpus}-rate{rate}"
 
     # --- records ----------------------------------------------------------------------------------------------------
 

@@ -55,8 +55,8 @@ def draw(name: str, results: Results, path: Path) -> Path:
         raise GrocError("Drawing needs matplotlib: pip install matplotlib.") from None
     picture = Figure(figsize=(10, 4.2), dpi=140, layout="constrained")
     FIGURES[name](picture, results)
-    if not picture.axes:
-        picture.subplots()
+    if not any(axes.has_data() for axes in picture.axes):
+        raise GrocError(f"There is nothing to draw: no record has what the figure of {name} shows (--results DIR).")
     for axes in picture.axes:
         axes.spines[["top", "right"]].set_visible(False)
         if axes.get_legend_handles_labels()[0]:

@@ -11,10 +11,10 @@ from groc.building import build_lexicon
 from groc.commands.heldout import score as score_held_out
 from groc.compute import choose
 from groc.config import Compute, Config
-from groc.corpus import Corpus
 from groc.errors import GrocError
 from groc.files import write_text
 from groc.forms import FormsCompiler
+from groc.paper.announcing import announce
 from groc.paper.crossing import Moved, is_open, possible_rows, row_name, run_cross_domain, ways_of
 from groc.paper.domains import DOMAINS, HELD_OUT, MODELS, SOURCE, TUNING
 from groc.paper.place import Place, chosen, recorded, run_name, timed, train_once
@@ -32,6 +32,7 @@ def run_open(
     table: str, place: Place, domains: Collection[str], rows: Collection[str], seeds: int, settings: Sequence[str]
 ) -> None:
     """Run what a table lacks; of these domains and rows, if any are named (`groc+*`: all rows of a model)."""
+    place.need(SOURCE, "train", "the text of the source")
     there = [name for name in DOMAINS if place.has(name, "test")]
     possible = {row_name(model, way): model for model in variant_names(SOURCE) for way in ways_of(model)}
     of_model = {f"{model}+*": [row for row, other in possible.items() if other == model] for model in possible.values()}
@@ -50,26 +51,33 @@ def run_open(
     else:
         record_domains(place, settings, anew=table == "domains")
     if table == "cross-domain":
-        for seed in range(1, seeds + 1):
-            run_cross_domain([Moved(place, model, seed, settings, rows) for model in models], wanted)
+        moved = [[Moved(place, model, seed, settings, rows) for model in models] for seed in range(1, seeds + 1)]
+        announce({name: config for some in moved for one in some for name, config in one.planned(wanted)}, place.runs)
+        for some in moved:
+            run_cross_domain(some, wanted)
 
 
 def run_held_out(place: Place, variants: Sequence[str], seeds: int, settings: Sequence[str]) -> None:
     """Train on the source without the lines of some words, and score these."""
     text = place.runs / HELD_OUT
-    for seed in range(1, seeds + 1):
-        for variant in variants:
-            config = chosen(SOURCE, variant, settings).replace({"training.seed": seed, "corpus": str(text)})
-            folder = place.runs / f"{HELD_OUT}-{run_name(config)}"
-            if not (text / RECORD).is_file():
-                hold_out(Corpus(place.corpora / SOURCE), text, compiler_of(config), Choice())
-            with timed(f"{folder.name}: train"):
-                train_once(config, folder)
-            evaluations = recorded(folder).record["evaluations"].values()
-            if not any(figures["vocabulary_kind"] == KIND for figures in evaluations):
-                with timed(f"{folder.name}: score"):
-                    score_held_out(str(folder), str(text), config.compute.device, seed=1, record=True, as_json=False)
-            place.publish(folder)
+    configs = [
+        chosen(SOURCE, variant, settings).replace({"training.seed": seed, "corpus": str(text)})
+        for seed in range(1, seeds + 1)
+        for variant in variants
+    ]
+    planned = {f"{HELD_OUT}-{run_name(config)}": config for config in configs}
+    if configs and not (text / RECORD).is_file():
+        hold_out(place.corpus(SOURCE), text, compiler_of(configs[0]), Choice())
+    announce(planned, place.runs)
+    for name, config in planned.items():
+        folder = place.runs / name
+        with timed(f"{name}: train"):
+            train_once(config, folder)
+        evaluations = recorded(folder).record["evaluations"].values()
+        if not any(figures["vocabulary_kind"] == KIND for figures in evaluations):
+            with timed(f"{name}: score"):
+                score_held_out(str(folder), str(text), config.compute.device, seed=1, record=True, as_json=False)
+        place.publish(folder)
 
 
 def record_domains(place: Place, settings: Sequence[str], anew: bool) -> None:
@@ -78,7 +86,6 @@ def record_domains(place: Place, settings: Sequence[str], anew: bool) -> None:
     Unless it is done anew, texts that are recorded with the sizes that they have now are left alone. What is recorded
     of texts that are not at hand stays, as long as the source's training text is the same.
     """
-    place.need(SOURCE, "train", "the text of the source")
     sets = find_sets(place.corpora)
     figures = statistics(sets)
     before = recorded_domains(place)

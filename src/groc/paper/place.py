@@ -32,8 +32,17 @@ class Place:
     corpora: Path
     runs: Path
 
+    def corpus(self, name: str) -> Corpus:
+        folder = self.corpora / name
+        if not folder.is_dir():
+            raise GrocError(
+                f"There is no folder {folder}: give as --corpus-root the folder above the corpora, one that holds a "
+                f"folder {name} (docs/data.md)."
+            )
+        return Corpus(folder)
+
     def text(self, corpus: str, split: str) -> Text:
-        return Corpus(self.corpora / corpus).text(split)
+        return self.corpus(corpus).text(split)
 
     def has(self, corpus: str, *splits: str) -> bool:
         return all(Corpus.find(self.corpora / corpus, split) for split in splits)
@@ -41,7 +50,8 @@ class Place:
     def need(self, corpus: str, split: str, what_for: str) -> None:
         if not self.has(corpus, split):
             raise GrocError(
-                f"{self.corpora} has no {corpus} with a {split} text, {what_for}: docs/data.md says how to make it."
+                f"{self.corpora} has no folder {corpus} with a {split} text, {what_for}: give as --corpus-root the "
+                "folder above the corpora; docs/data.md says how to make them."
             )
 
     def publish(self, folder: Path) -> None:

@@ -22,6 +22,7 @@ from groc.errors import GrocError
 from groc.files import in_turn, write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
+from groc.paper.announcing import announce
 from groc.paper.place import Place, chosen, recorded, run_name, train_once
 from groc.paper.runs import RECIPES, TIMED, Job, Results, Run, identity
 from groc.paper.table import Cell, Table
@@ -32,28 +33,16 @@ from groc.results import PAIRED, RESULT, add_evaluation, circumstances
 from groc.scoring import score
 
 
-def run_missing(
-    table: Table,
-    cells: Sequence[Cell],
-    results: Path,
-    corpora: Path,
-    runs: Path,
-    seeds: int,
-    settings: Sequence[str],
-) -> None:
-    """Fill the cells with runs of the recipes as they stand, and put their records into `results`."""
-    known_runs = Results(results, quiet=True)
+def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, settings: Sequence[str]) -> None:
+    """Fill the cells with runs of the recipes as they stand, and record them."""
+    known_runs = Results(place.results, quiet=True)
     if table.name == "data":
         missing = [cell.keys["dataset"] for cell in cells if f"data/{cell.keys['dataset']}" not in known_runs.data]
         for dataset in missing:
-            record_data(dataset, corpora, results)
+            record_data(dataset, place)
         if not missing:
-            print(f"All of it is recorded in {results}: take a record away to measure anew.", file=sys.stderr)
+            print(f"All of it is recorded in {place.results}: take a record away to measure anew.", file=sys.stderr)
         return
-    if table.name == "speed":
-        for dataset in dict.fromkeys(cell.keys["dataset"] for cell in cells):
-            if TIMED - set(known_runs.timings(dataset)[0]):
-                print(f"Perplexities are filled here; seconds come from {_bench(dataset, results)}", file=sys.stderr)
     known = {f"{recipe}/{variant}" for recipe in recipe_names() for variant in variant_names(recipe)}
     jobs = [(cell.job, cell.extras) for cell in cells if cell.job]
     if table.name == "frequency":  # its rows are of the rivals alone, and each is compared with GroC
@@ -61,25 +50,28 @@ def run_missing(
     for name in sorted({f"{job.recipe}/{job.variant}" for job, _ in jobs} - known):
         print(f"There is no recipe with a variant {name}: left out.", file=sys.stderr)
     jobs = [(job, extras) for job, extras in jobs if f"{job.recipe}/{job.variant}" in known]
-    place = Place(results, corpora, runs)
-    found = [
-        (job.dataset, extras, _find(known_runs, job, _config(job, seed, corpora, settings)))
-        for job, extras in jobs
-        for seed in range(1, seeds + 1)
+    wanted = [
+        (job, _config(job, seed, place, settings), extras) for seed in range(1, seeds + 1) for job, extras in jobs
     ]
-    for dataset in sorted({dataset for dataset, _, run in found if run is None}):
-        _check_corpus(dataset, corpora, known_runs)
+    found = [(config, extras, _find(known_runs, job, config)) for job, config, extras in wanted]
+    untrained = {run_name(config): config for config, _, run in found if run is None}
+    for dataset in sorted({Path(config.corpus).name for config in untrained.values()}):
+        _check_corpus(dataset, place, known_runs)
+    announce(untrained, place.runs)
     if table.name != "frequency" and all(run and run.test(extras) for _, extras, run in found):
-        print(f"All of it is recorded in {results}: there is nothing to run.", file=sys.stderr)
+        print(f"All of it is recorded in {place.results}: there is nothing to run.", file=sys.stderr)
     for seed in range(1, seeds + 1):  # every cell once before any cell twice
         for job, extras in jobs:
-            _fill(job, _config(job, seed, corpora, settings), extras, place)
+            _fill(job, _config(job, seed, place, settings), extras, place)
         if table.name == "frequency":
             for rival in (job for job, _ in jobs if job.variant != "groc"):
                 groc = Job(rival.dataset, "groc")
-                _pair(
-                    groc, _config(groc, seed, corpora, settings), rival, _config(rival, seed, corpora, settings), place
-                )
+                _pair(groc, _config(groc, seed, place, settings), rival, _config(rival, seed, place, settings), place)
+    if table.name == "speed":
+        for dataset in dict.fromkeys(cell.keys["dataset"] for cell in cells):
+            if TIMED - set(known_runs.timings(dataset)[0]):
+                bench = _bench(dataset, place.results)
+                print(f"--run times nothing: the seconds of {dataset} come from {bench}", file=sys.stderr)
 
 
 def _bench(dataset: str, results: Path) -> str:
@@ -89,18 +81,18 @@ def _bench(dataset: str, results: Path) -> str:
     return shlex.join(["groc", "bench", "--size", RECIPES[dataset], *models, "--out", out])
 
 
-def _check_corpus(dataset: str, corpora: Path, results: Results) -> None:
+def _check_corpus(dataset: str, place: Place, results: Results) -> None:
     """What is not there, or another corpus of that name, is known before hours of training."""
-    corpus = Corpus(corpora / dataset)
+    corpus = place.corpus(dataset)
     for split in ("train", "valid", "test"):
         corpus.text(split)  # an empty one is an error
     if why := results.another_corpus(dataset, len(corpus.text("train"))):
-        raise GrocError(f"{corpora / dataset} {why}: its runs would not count. Give them a --results of their own.")
+        raise GrocError(f"{corpus.folder} {why}: its runs would not count. Give them a --results of their own.")
 
 
-def _config(job: Job, seed: int, corpora: Path, settings: Sequence[str]) -> Config:
+def _config(job: Job, seed: int, place: Place, settings: Sequence[str]) -> Config:
     config = chosen(job.recipe, job.variant, settings)
-    return config.replace({**dict(job.changes), "training.seed": seed, "corpus": str(corpora / job.dataset)})
+    return config.replace({**dict(job.changes), "training.seed": seed, "corpus": str(place.corpora / job.dataset)})
 
 
 def _fill(job: Job, config: Config, extras: tuple[str, ...], place: Place) -> None:
@@ -183,13 +175,13 @@ def evaluate(folder: Path, corpus: Path, helped: tuple[str, ...] = ()) -> None:
     add_evaluation(folder / RESULT, summary)
 
 
-def record_data(dataset: str, corpora: Path, results: Path) -> None:
+def record_data(dataset: str, place: Place) -> None:
     """Measure a corpus, and how much of it the lexicon covers."""
-    corpus = Corpus(corpora / dataset)
+    corpus = place.corpus(dataset)
     vocabulary = corpus.vocabulary()
     relations, definitions = coverage(FormsCompiler(build_lexicon(Config()), "paper").compile(vocabulary))
     tokens = len(corpus.text("train"))
     figures = {"vocabulary": len(vocabulary), "tokens": tokens, "relations": relations, "definitions": definitions}
     about = circumstances(choose(Compute(device="cpu")))
     record = {"kind": "data", "name": f"data/{dataset}", **about, "figures": figures}
-    write_text(results / f"data-{dataset}.json", to_json(record, indent=1) + "\n")
+    write_text(place.results / f"data-{dataset}.json", to_json(record, indent=1) + "\n")

@@ -51,6 +51,8 @@ class Run:
         self.settings = {**Config().flat(), **current, **gone}
         """By dotted key; what an older record does not name is at its default, and a setting that has since been taken
         out is there only where it was used."""
+        # It means the same in any order: here it has that of the recipes.
+        self.settings["forms.without"] = tuple(sorted({*self.settings["forms.without"]}, reverse=True))
         self.repeatable = not gone
         """Whether it uses no setting that has since been taken out."""
         self.record, self.figures, self.curve = record, record["figures"], record.get("curve", [])
@@ -211,8 +213,8 @@ class Results:
                 self.damaged.append(f"{path} is empty")
                 continue
             kind = kind_of(record) if isinstance(record, dict) else ""
-            if kind and (lacks := damage(record, kind)):
-                self.damaged.append(f"{path} is the record of a {kind} but lacks {lacks}")
+            if kind and (why := damage(record, kind)):
+                self.damaged.append(f"{path} is the record of a {kind}, but {why}")
             else:
                 found[kind][path] = record
         self.runs = sorted(
@@ -224,7 +226,11 @@ class Results:
         self.searches, self.benches = list(found["search"].values()), list(found["bench"].values())
         if not (quiet or self.damaged or self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
-            print(f"{lacks}, so no runs are known: name the folder of results with --results DIR.", file=sys.stderr)
+            print(
+                f"{lacks}, so no runs are known: name the folder of results with --results DIR (in a clone of GroC: "
+                "results).",
+                file=sys.stderr,
+            )
         misfits = {run: why for run in self.runs if (why := self._misfit(run))}
         self.counted = [run for run in self.runs if run not in misfits]
         """Those that may fill cells."""
@@ -294,6 +300,9 @@ def other_model(variant: str, settings: Mapping[str, Any]) -> str:
         return f"has an output network of depth {depth}"
     if variant.startswith("groc-without") and not depth:
         return "has no output network"
+    left_out = settings["forms.without"]
+    if variant.partition("-without-")[2] != ("both" if len(left_out) == 2 else "".join(left_out)):
+        return f"was trained without {' and '.join(left_out)}" if left_out else "has relations and definitions"
     return ""
 
 

@@ -90,8 +90,9 @@ def _sizes(picture: Any, results: Results) -> None:
     """Test perplexity by parameters: grey of others, in colour of ours; open dots with dynamic evaluation."""
     picture.set_size_inches(10, 5.2)
     rows = TABLES["size"].rows(results)
+    is_run = any(row["runs"] for row in rows)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
-        for row in (row for row in rows if row["dataset"] == dataset):
+        for row in (row for row in rows if row["dataset"] == dataset and is_run):
             theirs = row["paper"] if row["runs"] is None else row
             if theirs["parameters"] and theirs["test"]:
                 model = row["model"].partition(",")[0]

@@ -179,7 +179,7 @@ def _size_cells() -> list[Cell]:
     for dataset, name, where, millions, test, job, extras in rows:
         keys = {"dataset": dataset, "model": name, "published": where}
         cells.append(Cell(keys, {"parameters": millions and millions * 1e6, "test": test}, job, extras))
-    return cells
+    return sorted(cells, key=lambda cell: printed.DATASETS.index(cell.keys["dataset"]))
 
 
 def _hyper_cells() -> list[Cell]:

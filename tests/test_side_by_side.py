@@ -158,6 +158,15 @@ def test_figures_of_another_run_are_not_those_of_a_job_that_failed(done: Path) -
     assert [(row[0], row[5], row[-1]) for row in rows] == [(k, "", "failed: see its log") for k in ("groc", "tied")]
 
 
+def test_options_behind_the_settings_are_those_of_a_second_evaluation(done: Path) -> None:
+    jobs = json.loads((done / "jobs.json").read_text())
+    (done / "jobs.json").write_text(json.dumps({"tied": [*jobs["tied"], "--dynamic"]}))
+    status, table = side_by_side(done / "jobs.json", done / "runs")
+    assert (status, epochs_of(table)) == (0, ["1"])
+    record = json.loads((done / "runs" / "tied" / RESULT).read_text())
+    assert [figures["dynamic"] is None for figures in record["evaluations"].values()] == [True, False]
+
+
 def test_a_job_may_be_any_command(tmp_path: Path, corpus_folder: Path, glossary_file: Path) -> None:
     lexicon = ["lexicon", "coverage", str(corpus_folder), "--lexicon", str(glossary_file)]
     jobs = tmp_path / "jobs.json"

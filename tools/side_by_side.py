@@ -2,8 +2,9 @@
 
     python tools/side_by_side.py JOBS.json --out FOLDER [--at-once 5] [--seconds 500]
 
-JOBS.json: {"NAME": ["RECIPE", "VARIANT", "CORPUS", "key=value", ...], ...}; a job that begins with "groc" is that
-command itself: ["groc", "paper", "cross-domain", "--run", ...].
+JOBS.json: {"NAME": ["RECIPE", "VARIANT", "CORPUS", "key=value", ...], ...}; options of `groc eval` behind the settings
+(["penn-best", "groc", "CORPUS", "--dynamic", "--gradients", "CORPUS"]) are for a second evaluation, with them; a job
+that begins with "groc" is that command itself: ["groc", "paper", "cross-domain", "--run", ...].
 
 A word-level model keeps a small part of a large GPU busy: it waits for one word after the other. NVIDIA's multi-process
 service, which is started if the machine has it, lets the steps of several processes run between each other; eight tied
@@ -162,10 +163,13 @@ def commands(job: list[str], folder: Path) -> list[list[str]]:
     """What is done for a job, as arguments of `groc`."""
     if job[0] == "groc":
         return [job[1:]]
-    recipe, variant, corpus, *settings = job
+    recipe, variant, corpus, *rest = job
+    first = next((place for place, part in enumerate(rest) if part.startswith("--")), len(rest))
+    settings, options = rest[:first], rest[first:]
     resume = ["--resume"] if may_resume(folder, Group()) else []
     train = ["train", recipe, "--variant", variant, *settings, "--corpus", corpus, "--out", str(folder), *resume]
-    return [train, ["eval", str(folder), corpus, "--record"]]
+    evaluate = ["eval", str(folder), corpus, "--record"]
+    return [train, evaluate, *([[*evaluate, *options]] if options else [])]
 
 
 def summary(name: str, run: Path, state: str) -> list[str]:

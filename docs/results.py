@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 from groc.paper import TABLES, Results
-from groc.paper.claims import FREQUENT, LARGE, MIDDLE, RARE, closed_claims, marks, mean_losses
+from groc.paper.claims import FREQUENT, LARGE, LOSSES_APART, MIDDLE, RARE, closed_claims, marks, mean_losses
 from groc.paper.courses import DEFINITION, course
 from groc.paper.domains import DOMAINS, SOURCE
 from groc.paper.figures import CAPTIONS, FIGURES, draw
@@ -40,8 +40,10 @@ decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this 
 {fill(MARKED, 120)}
 """
 HOW_NEAR = (
-    f"Two models are too near to be told apart where they differ by no more than {SPREADS} times the spread over "
-    "seeds, the larger of both; where one of them has one seed alone, that of the other."
+    f"Perplexities of penn and wikitext-2 are too near to be told apart where they differ by no more than {SPREADS} "
+    "times the spread over seeds, the largest that is known of the rows that are compared. What GroC gains on rare "
+    f"words must differ from what it gains on frequent ones by more than {LOSSES_APART} nats. Texts of other domains, "
+    "times and sizes are compared as they are."
 )
 OLDER_ABLATIONS = "../results/penn-ablations-fixed-streams-h200.json"
 FEW_MISSING = 3
@@ -132,7 +134,7 @@ def settings_run(results: Results) -> str:
     return (
         "How many settings each model was trained with for as many epochs as its row in the tables, or more, seeds not "
         "counted. `same course`: how many of them had the course of training of that row. Shorter probes and runs with "
-        f"settings that are no more are not counted; most of them are GroC's.\n\n{laid_out(head, lines)}\n"
+        f"settings that no longer exist are not counted; most of them are GroC's.\n\n{laid_out(head, lines)}\n"
     )
 
 
@@ -159,32 +161,22 @@ def plain_words(results: Results) -> list[str]:
             f"{groc['paper']['test']:.1f} and {tied['paper']['test']:.1f} on the test text." + _told_of_rivals(main)
         )
         blocks += [*_told_of_characters(results, dataset, main), *_told_of_rare_words(results, dataset, rows, main)]
-        cut = {
-            (row["output network"], row["without"]): row["test"]
-            for row in rows["ablations"]
-            if row["dataset"] == dataset and not row["differs"]
-        }
-        paper, runs = (
-            {
-                (row["output network"], row["without"]): figure
-                for row, figure in zip(rows["ablations"], figures, strict=True)
-                if row["dataset"] == dataset
-            }
-            for figures in ([row["paper"]["test"] for row in rows["ablations"]], [r["runs"] for r in rows["ablations"]])
-        )
-        if bare := cut.get(("yes", "both")):
+        cut = {(row["output network"], row["without"]): row for row in rows["ablations"] if row["dataset"] == dataset}
+        whole, bare, plain = (cut[key] for key in (("yes", ""), ("yes", "both"), ("no", "")))
+        if bare["test"] and not bare["differs"]:
             blocks.append(
                 f"**What the lexicon is worth for words that training has** ({dataset}): without relations "
-                f"and definitions GroC has {bare:.1f} on the test text (runs: {runs['yes', 'both']}), with them "
+                f"and definitions GroC has {bare['test']:.1f} on the test text (runs: {bare['runs']}), with them "
                 f"{groc['test']:.1f} ({groc['runs']}; tied {tied['test']:.1f}); in the paper "
-                f"{paper['yes', 'both']:.1f} and {paper['yes', '']:.1f}."
+                f"{bare['paper']['test']:.1f} and {whole['paper']['test']:.1f}."
             )
-        if plain := cut.get(("no", "")):
+        if plain["test"] and not plain["differs"]:
             blocks.append(
-                f"**What the output network is worth** ({dataset}): without it GroC has {plain:.1f} on the test text "
-                f"(runs: {runs['no', '']}), with it {groc['test']:.1f} ({groc['runs']}; tied {tied['test']:.1f}); in "
-                f"the paper {paper['no', '']:.1f} and {paper['yes', '']:.1f}. Models that lack a part were not tuned "
-                "anew."
+                f"**What the output network is worth** ({dataset}): without it GroC has {plain['test']:.1f} on the "
+                f"test text (runs: {plain['runs']}), with it {groc['test']:.1f} ({groc['runs']}; tied "
+                f"{tied['test']:.1f}); "
+                f"in the paper {plain['paper']['test']:.1f} and {whole['paper']['test']:.1f}. Models that lack a part "
+                "were not tuned anew."
             )
     blocks += [*_told_of_large(rows["size"]), *_told_of_coverage(rows["coverage"])]
     told = {row["told"]: row for row in rows["held-out"] if row["gain"] is not None}
@@ -243,12 +235,14 @@ def _told_of_rare_words(
     means = mean_losses(dataset, "tied", results)
     known = [name for name in (*RARE, *MIDDLE, *FREQUENT) if gains[name] is not None and name in means]
     lines = [[name, f"{gains[name]:z.2f}", f"{means[name]:z.2f}"] for name in known]
-    median = "median of the differences" if gains["of"] == "paired" else "difference of the medians"
+    median = {"paired": "median of the differences", "mean": "difference of the means"}.get(
+        gains["of"], "difference of the medians"
+    )
     seeds = " and ".join(f"{main[model]['runs']} of {model}" for model in ("groc", "tied"))
     yield (
-        f"How much more tied loses than GroC on words of {dataset}, by how often training had them (nats; the first of "
-        f"tied's runs with seed {', '.join(map(str, gains['seeds']))}, the second of all runs, {seeds}; with other "
-        f"seeds some differ by .05 and more):\n\n{laid_out(['seen in training', median, 'in the mean'], lines)}"
+        f"How much more tied loses than GroC on words of {dataset}, by how often training had them (nats; first "
+        f"column: tied of seed {', '.join(map(str, gains['seeds']))}; second column: all runs, {seeds}):\n\n"
+        f"{laid_out(['seen in training', median, 'in the mean'], lines)}"
     )
 
 
@@ -262,9 +256,12 @@ def _told_of_large(size: Sequence[Row]) -> Iterator[str]:
                 f"{name} has {test} with {millions} million" for name, (millions, test) in marks(dataset, way).items()
             )
             softmaxes = "; both with a mixture of softmaxes" if dataset == "penn" else ""
+            course = (
+                f"; tied with {', '.join(f'{k} {v}' for k, v in tied['differs'].items())}" if tied["differs"] else ""
+            )
             yield (
                 f"**With {LARGE}{way.replace(', ', ' and ')}** ({dataset}) GroC has {groc['test']:.1f}, tied "
-                f"{tied['test']:.1f} (seeds: {seeds}{softmaxes}). {', '.join(others)}."
+                f"{tied['test']:.1f} (seeds: {seeds}{softmaxes}{course}). {', '.join(others)}."
             )
 
 

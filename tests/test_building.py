@@ -124,7 +124,7 @@ class TestSizes:
         assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
     @pytest.mark.parametrize("recipe", ["penn-best", "wikitext2-best"])
-    def test_a_best_recipe_has_both_models_with_the_same_course_of_learning(self, recipe: str) -> None:
+    def test_a_best_recipe_has_both_models_learn_in_the_same_steps(self, recipe: str) -> None:
         """Each with the dropout, the epochs and the encoder's rate that were best for it so far, and with the widths
         that its words leave room for."""
         groc, tied = (load_recipe(recipe, variant) for variant in ("groc", "tied"))

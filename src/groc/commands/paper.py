@@ -40,8 +40,10 @@ def paper(
     settings: Sequence[str],
     as_json: bool,
 ) -> None:
+    if Path(results).is_file():
+        raise GrocError(f"{results} is a file: name the folder of results with --results DIR.")
     if name is None:
-        if figure or run or settings:
+        if figure or run or settings or corpora or seeds is not None or any(only.values()):
             raise GrocError(f"Say which table: {', '.join(TABLES)}.")
         _list(Results(Path(results)), as_json)
         return
@@ -78,8 +80,6 @@ def paper(
         raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
-    elif Path(results).is_file():
-        raise GrocError(f"{results} is a file: name the folder of results with --results DIR.")
     found = Results(Path(results))
     if figure:
         print(f"Picture: {draw(name, found, Path(figure))}", file=sys.stderr)

@@ -42,6 +42,13 @@ def check_figure(name: str, file: str) -> None:
     """Whether a table has a figure, and this file can take it."""
     if name not in FIGURES:
         raise GrocError(f"The table {name} has no figure: choose from {', '.join(FIGURES)}.")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise GrocError("Drawing needs matplotlib: pip install matplotlib.") from None
+    formats = Figure().canvas.get_supported_filetypes()
+    if (ending := Path(file).suffix[1:]) and ending.lower() not in formats:
+        raise GrocError(f"{file} cannot be drawn: choose a format of {', '.join(sorted(formats))}.")
     if file.endswith(os.sep) or os.path.isdir(file):
         raise GrocError(f"{file} is a folder: name a file for the figure, such as {Path(file) / name}.png.")
     check_folder(Path(file).parent)
@@ -87,27 +94,37 @@ def _curves(picture: Any, results: Results) -> None:
 
 
 def _sizes(picture: Any, results: Results) -> None:
-    """Test perplexity by parameters: grey of others, in colour of ours; open dots with dynamic evaluation."""
-    picture.set_size_inches(10, 5.2)
+    """Test perplexity by parameters: grey of others, squares in the paper, in colour of ours; open dots with dynamic
+    evaluation."""
+    picture.set_size_inches(10, 5.6)
+    marked = _marked(("size",), picture, results)
     rows = TABLES["size"].rows(results)
     is_run = any(row["runs"] for row in rows)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
         for row in (row for row in rows if row["dataset"] == dataset and is_run):
-            theirs = row["paper"] if row["runs"] is None else row
-            if theirs["parameters"] and theirs["test"]:
-                model = row["model"].partition(",")[0]
-                colour = "#777777" if row["runs"] is None else COLOURS[model]
-                face = "none" if "dynamic" in row["model"] else colour
-                place = (theirs["parameters"] / 1e6, theirs["test"])
-                axes.scatter(*place, s=24, facecolors=face, edgecolors=colour)
-                name = row["model"].partition(" (")[0].removesuffix(", dynamic evaluation").replace(", best recipe", "")
-                is_left = row["runs"] is not None or place[0] < CROWDED
-                looks = {"fontsize": 6, "va": "center", "color": colour, "ha": "right" if is_left else "left"}
-                axes.annotate(name, place, (-5 if is_left else 5, 0), textcoords="offset points", **looks)
+            name = row["model"].partition(" (")[0].removesuffix(", dynamic evaluation").replace(", best recipe", "")
+            name = name.replace("with a mixture of softmaxes", "MoS")
+            mark = " *" if (dataset, row["model"]) in marked else ""
+            ours = row["runs"] is not None
+            for figures, label, colour in (
+                (row["paper"], f"{name}, paper" if ours else name, "#777777"),
+                (row, name + mark, COLOURS.get(name)),
+            ):
+                if figures["parameters"] and figures["test"]:
+                    place = (figures["parameters"] / 1e6, figures["test"])
+                    face = "none" if "dynamic" in row["model"] else colour
+                    shape = "s" if ours and figures is row["paper"] else "o"
+                    axes.scatter(*place, s=24, marker=shape, facecolors=face, edgecolors=colour)
+                    is_left = ours or place[0] < CROWDED
+                    looks = {"fontsize": 6, "va": "center", "color": colour, "ha": "right" if is_left else "left"}
+                    axes.annotate(label, place, (-5 if is_left else 5, 0), textcoords="offset points", **looks)
         axes.set(title=dataset, xlabel="million parameters", ylabel="test perplexity")
         axes.margins(x=0.35)
         axes.grid(alpha=0.3)
-    picture.suptitle("Ours in colour; open dots: with dynamic evaluation", fontsize=9)
+    picture.suptitle(
+        "Ours in colour; open dots: with dynamic evaluation; squares: the paper's own; MoS: a mixture of softmaxes",
+        fontsize=9,
+    )
 
 
 def _say_what_curves_are(picture: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from groc.paper.table import Row
@@ -32,6 +32,7 @@ class Claim:
 def judge(text: str, found: Mapping[str, Verdict], cells: int, figures: Sequence[str] = ()) -> Claim:
     """It fails with one comparison that speaks against it, and holds when all of so many speak for it. Comparisons are
     named by what they are made with."""
+    assert len(found) <= cells, (text, *found)
     told = {name: verdict for name, verdict in found.items() if isinstance(verdict, bool)}
     verdict = FAILS if not all(told.values()) else HOLDS if len(told) == cells else OPEN
     silent: defaultdict[str, list[str]] = defaultdict(list)
@@ -51,13 +52,18 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(name.partition(", ")[0] for name in names) if len(names) <= FEW else f"{len(names)} of them"
 
 
-def is_lower(one: Row, other: Row, figure: str) -> Verdict:
-    """Whether a perplexity is lower than another, where they differ by more than seeds do (one seed tells nothing of
-    that, so the other row's spread is taken for both). A rival with another course of training can speak against a
-    model, but not for it."""
-    spreads = [row[f"{figure}_spread"] for row in (one, other) if row[f"{figure}_spread"] is not None]
-    if not spreads:
+def largest_spread(rows: Iterable[Row], figure: str) -> float | None:
+    """Over seeds, of any of the rows that are compared: most have too few seeds to know their own."""
+    return max((row[f"{figure}_spread"] for row in rows if row[f"{figure}_spread"] is not None), default=None)
+
+
+def is_lower(one: Row, other: Row, figure: str, spread: float | None) -> Verdict:
+    """Whether a perplexity is lower than another, where they differ by more than seeds do. A rival with another course
+    of training can speak against a model, but not for it. (`differs` is what a row has otherwise than GroC, so two rows
+    with the same are trained alike.)"""
+    lower = bool(one[figure] < other[figure])
+    if lower and (one["differs"] or {}) != (other["differs"] or {}):
+        return OTHERWISE
+    if spread is None:
         return ONE_SEED
-    if abs(one[figure] - other[figure]) <= SPREADS * max(spreads):
-        return NEAR
-    return OTHERWISE if one[figure] < other[figure] and other["differs"] else bool(one[figure] < other[figure])
+    return lower if abs(one[figure] - other[figure]) > SPREADS * spread else NEAR

@@ -20,8 +20,10 @@ OWN = ("relations", "definition", "relations and definition")
 
 
 def open_claims(results: Results) -> list[Claim]:
-    tests = {(row["domain"], row["model"]): row["test"] for row in TABLES["cross-domain"].rows(results)}
-    told = [row for row in TABLES["held-out"].rows(results) if row["gain"] is not None]
+    rows = TABLES["cross-domain"].rows(results)
+    tests = {(row["domain"], row["model"]): row["test"] for row in rows}
+    seeds = ["one seed"] if max((row["runs"] for row in rows if row["runs"]), default=0) == 1 else []
+    told = [row for row in TABLES["held-out"].rows(results) if row["gain"] is not None and row["low"] is not None]
     cut = [f"{domain}, {PART}" if (f"{domain}, {PART}", "groc+dynamic") in tests else domain for domain in DOMAINS]
 
     def against(one: str, others: Sequence[str], domains: Sequence[str]) -> dict[str, Verdict]:
@@ -48,15 +50,15 @@ def open_claims(results: Results) -> list[Claim]:
          ["tied", *(f"tied+{way}" for way in (*KINDS, "dynamic"))], cut),
         ("Fine-tuned GroC beats fine-tuned tied", "groc+finetuned", ["tied+finetuned"], tuned_texts),
     ):  # fmt: skip
-        claims.append(judge(text, against(one, others, domains), len(domains)))
-    new = [row for row in TABLES["unseen"].rows(results) if row["both"] and row["tied"]]
+        claims.append(judge(text, against(one, others, domains), len(domains), seeds))
+    new = [row for row in TABLES["unseen"].rows(results) if row["both"] and row["tied"] and row["domain"] in DOMAINS]
     for rival, text in (
         ("closed share", "the paper's share for them, a hundredth spread evenly, would give them"),
         ("even share", "an even share as large as the text has new words would"),
         ("tied", "tied does, whose weight of them is tuned likewise"),
     ):
         less: dict[str, Verdict] = {row["domain"]: row["both"] < row[rival] for row in new}
-        claims.append(judge(f"On words never seen GroC loses less than {text}", less, len(DOMAINS)))
+        claims.append(judge(f"On words never seen GroC loses less than {text}", less, len(DOMAINS), seeds))
     for where, some in (
         ("all texts", new),
         ("news", [row for row in new if row["domain"] not in FAR]),
@@ -65,15 +67,21 @@ def open_claims(results: Results) -> list[Claim]:
         claims.append(_margin(where, [row["oov"] for row in some], [1 - ratio(tests, row["domain"]) for row in some]))
     models = ", ".join(sorted({row["model"] for row in told}))
     helps: dict[str, Verdict] = {_held_out(row): row["low"] > 0 for row in told if row["told"] in OWN}
-    misleads: dict[str, Verdict] = {_held_out(row): row["gain"] <= 0 for row in told if row["told"].startswith("anoth")}
-    cells = len(OWN) * max(len({row["model"] for row in told}), 1)
+    misleads: dict[str, Verdict] = {
+        _held_out(row): row["gain"] <= 0 for row in told if row["told"].startswith("another")
+    }
+    cells = len(OWN) * max(len({_model(row) for row in told}), 1)
     claims.append(judge(f"What a lexicon says of a word that was held out helps ({models or 'GroC'})", helps, cells))
     claims.append(judge(f"What it says of another word does not ({models or 'GroC'})", misleads, cells))
     return claims
 
 
 def _held_out(row: Row) -> str:
-    return f"{row['told']} to {row['model']} on {row['dataset']}"
+    return f"{row['told']}, {_model(row)}"
+
+
+def _model(row: Row) -> str:
+    return f"{row['model']} on {row['dataset']}, seeds {row['seeds']}"
 
 
 def ratio(tests: Mapping[tuple[str, str], float], domain: str) -> float:

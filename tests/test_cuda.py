@@ -109,6 +109,7 @@ def test_the_loss_with_scores_in_bfloat16_is_that_of_a_cpu(rows: int) -> None:
         {"training.full_updates": 0.4},
         {"training.sample": 8},
         {"training.sample": 8, "training.random_unroll": True},
+        {"training.matrix_rate": 5.0, "training.random_unroll": True},
     ],
 )
 def test_recorded_steps_give_the_weights_that_plain_steps_give(

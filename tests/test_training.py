@@ -31,6 +31,7 @@ from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.naive import embed_naively
 from groc.optimisation import AveragedWeights, Cosine, Plateau, make_optimiser, make_schedule, set_rate
+from groc.orthogonal import AdamAndOrthogonal, orthogonalised
 from groc.resuming import SHARE_OF_TIME, Saves
 from groc.signals import Interrupted
 from groc.streams import cut_streams, rotated
@@ -54,6 +55,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "training.rotate_streams": True,
         },
     ),
+    "orthogonal steps": ("groc", "cnn", {"training.matrix_rate": 5.0, "training.full_updates": 0.5}),
     "sparse adaptive": ("adaptive", "cnn", {"training.full_updates": 0.5, "training.schedule": "cosine"}),
     "convolutional": ("convolutional", "cnn", {"training.random_unroll": True}),
     "a sample of the words": (
@@ -776,6 +778,56 @@ class TestParameterGroups:
             name: 0.1 if name.startswith("prefix.") or name in tables else 0.025 for name, _ in model.named_parameters()
         }
         assert {name: rates[id(p)] for name, p in model.named_parameters()} == expected
+
+    @pytest.mark.parametrize(("kind", "surface"), [("groc", "cnn"), ("groc", "ngrams"), ("tied", "cnn")])
+    def test_matrices_that_compose_words_have_steps_of_their_own_if_there_are_any(
+        self, vocabulary: Vocabulary, glossary: Glossary, kind: str, surface: str
+    ) -> None:
+        model = tiny_model(kind, surface, vocabulary, glossary)
+        optimiser = make_optimiser(model, Training(encoder_rate=0.25, matrix_rate=5.0))
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        groups = optimiser.param_groups
+        assert sum(len(group["params"]) for group in groups) == len(names), "each parameter is in one group"
+        apart = {names[id(p)] for group in groups if group.get("orthogonal") for p in group["params"]}
+        composed = {"input.combination.weight"} if kind == "groc" else set()
+        assert composed <= apart
+        assert not [name for name in apart if name.startswith("prefix.") or "characters" in name or "table" in name]
+        assert {group["share"] for group in groups if group.get("orthogonal")} == ({5.0} if apart else set())
+
+
+class TestOrthogonalSteps:
+    @given(st.integers(2, 12), st.integers(2, 12), st.integers(0, 9))
+    def test_they_keep_directions_and_make_them_alike(self, rows: int, columns: int, seed: int) -> None:
+        matrix = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+        left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
+        within = left.T @ orthogonalised(matrix) @ right.T
+        clear = sizes > 0.05 * sizes[0]  # the smallest ones would need more rounds
+        torch.testing.assert_close(within, torch.diag(within.diagonal()), atol=1e-4, rtol=0)
+        assert (within.diagonal()[clear] > 0.5).all()
+        assert (within.diagonal() < 1.4).all()
+
+    @pytest.mark.parametrize("size", [1.0, 1e-3])
+    def test_a_matrix_moves_by_a_share_of_its_size_whatever_its_gradient_and_others_as_with_adam(
+        self, size: float
+    ) -> None:
+        torch.manual_seed(0)
+        matrix, vector = torch.nn.Parameter(torch.randn(5, 8) * size), torch.nn.Parameter(torch.randn(8))
+        twin = torch.nn.Parameter(vector.detach().clone())
+        groups = [{"params": [vector], "orthogonal": False}, {"params": [matrix], "orthogonal": True, "lr": 0.02}]
+        both, adam = AdamAndOrthogonal(groups, lr=0.01), torch.optim.Adam([twin], lr=0.01)
+        for factor in (1.0, 1e-6, 1e6):
+            matrix.grad, vector.grad = torch.randn_like(matrix) * factor, torch.randn_like(vector)
+            twin.grad = vector.grad.clone()
+            before = matrix.detach().clone()
+            both.step()
+            adam.step()
+            moved = (matrix.detach() - before).norm() / before.norm()
+            torch.testing.assert_close(moved, torch.tensor(0.02), atol=1e-5, rtol=1e-3)
+        torch.testing.assert_close(vector, twin, atol=0, rtol=0)
+        before = matrix.detach().clone()
+        matrix.grad = None
+        both.step()
+        torch.testing.assert_close(matrix.detach(), before, atol=0, rtol=0)
 
 
 class TestAveragedWeights:

@@ -140,6 +140,9 @@ class Training:
     """Adam's learning rate."""
     encoder_rate: float = 1.0
     """Multiplies the rate for what composes all words alike (not for rows of words or n-grams, or the LSTMs)."""
+    matrix_rate: float = 0.0
+    """Above 0: matrices that compose words move in orthogonalised steps (Muon), of the rate times this times their own
+    size; 0: they are Adam's, with `encoder_rate`."""
     clip: float = 0.1
     """The largest norm of the gradient; 0: no clipping."""
     weight_decay: float = 0.0
@@ -312,8 +315,9 @@ AT_LEAST_ONE = (
 )  # fmt: skip
 NOT_NEGATIVE = (
     "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
-    "training.encoder_rate", "training.weight_decay", "training.warmup", "training.activation", "training.temporal",
-    "training.stop_after", "training.patience", "training.sample", "training.save_minutes", "model.start",
+    "training.encoder_rate", "training.matrix_rate", "training.weight_decay", "training.warmup", "training.activation",
+    "training.temporal", "training.stop_after", "training.patience", "training.sample", "training.save_minutes",
+    "model.start",
 )  # fmt: skip
 SHARES = (
     "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -10,12 +11,15 @@ from torch import Tensor, nn
 
 from groc.config import Training
 from groc.model import LanguageModel
+from groc.nn.cnn import CharacterCNN
 from groc.nn.input import WordTable
 from groc.nn.ngrams import HashedNgrams
+from groc.orthogonal import AdamAndOrthogonal
 
 
 def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam:
-    """Adam with two groups, unless they have the same rate: what composes words, and everything else.
+    """Adam with two groups, unless they have the same rate: what composes words, and everything else. Matrices that
+    compose words may have a group with steps of their own kind.
 
     A row of a table moves few words, a matrix that all words go through moves them all: the rate of both need not be
     the same.
@@ -30,6 +34,8 @@ def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam
     ]
     composing = list(dict.fromkeys(composing))
     chosen = {id(parameter) for parameter in composing}
+    matrices = _matrices(model, composing) if training.matrix_rate else []
+    composing = [parameter for parameter in composing if id(parameter) not in {id(matrix) for matrix in matrices}]
     rest = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
     on_gpu = model.device.type == "cuda"
     groups: list[dict[str, Any]] = [
@@ -38,15 +44,29 @@ def make_optimiser(model: LanguageModel, training: Training) -> torch.optim.Adam
     ]
     if training.encoder_rate == 1 or not composing:
         groups = [{"params": [*rest, *composing], "share": 1.0}]
+    if matrices:
+        groups = [{**group, "orthogonal": False} for group in groups]
+        groups.append({"params": matrices, "share": training.matrix_rate, "orthogonal": True})
     if on_gpu:  # the rate lies there too, so that a recorded step sees it change
         groups = [{**group, "lr": torch.tensor(training.rate, device=model.device)} for group in groups]
-    return torch.optim.Adam(
+    return (AdamAndOrthogonal if matrices else torch.optim.Adam)(
         groups,
         lr=training.rate,
         weight_decay=training.weight_decay,
         fused=on_gpu,
         capturable=on_gpu,
     )
+
+
+def _matrices(model: LanguageModel, composing: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+    """Those of what composes words. The vectors of characters are a table, and what starts at nothing has no size that
+    a step could be measured by."""
+    characters = {id(part.characters) for part in model.modules() if isinstance(part, CharacterCNN)}
+    return [
+        parameter
+        for parameter in composing
+        if parameter.ndim == 2 and min(parameter.shape) > 1 and id(parameter) not in characters and parameter.any()
+    ]
 
 
 def set_rate(optimiser: torch.optim.Adam, rate: float) -> None:

@@ -260,7 +260,8 @@ def _evaluation(figures: Row) -> Shape:
 NEWER = {
     "compute.graphs", "forms.centred", "forms.definition_dropout", "forms.glossary", "forms.relations_dropout",
     "forms.surface_dropout", "output.count_bias", "output.mixture_dropout", "output.mixtures", "prefix.weight_dropout",
-    "prefix.word_dropout", "surface.familiar", "surface.hashes", "training.rotate_streams", "training.sample",
+    "prefix.word_dropout", "surface.familiar", "surface.hashes", "training.matrix_rate", "training.rotate_streams",
+    "training.sample",
 }  # fmt: skip
 """Settings that are newer than some records, which had what is their default."""
 

@@ -416,7 +416,7 @@ def test_where_records_go_is_looked_at_before_anything_is_run(
 ) -> None:
     (tmp_path / "results").touch()
     assert run(tmp_path, corpora, settings, table) == 1
-    assert "results is no folder that can be written to" in capsys.readouterr().err
+    assert "results is a file: name the folder of results" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 

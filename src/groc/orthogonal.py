@@ -8,21 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from groc.nn.surface import TINY
+
 MOMENTUM = 0.95
 ROUNDS = 5
 FACTORS = (3.4445, -4.7750, 2.0315)
 """Of Newton's iteration: five rounds of it bring all but the smallest singular values near 1."""
-TINY = 1e-12
-"""Keeps a division finite where there is no gradient."""
 
 
 class AdamAndOrthogonal(torch.optim.Adam):
     """Adam, but for the matrices of groups that are marked `orthogonal`: a step moves these by the rate times their own
     size, along their gradient with all its singular values made equal.
 
-    Words that are composed go through matrices, and much of what these see of words is the same for all. Adam's steps
-    are mostly along that, so that words move together, and what tells one from another is learned slowly. Here every
-    direction moves as far.
+    Words that are composed go through matrices, and much of what these see of words is the same for all: with Adam what
+    tells one word from another seems to be learned slowly there (EXPERIMENTS.md). Here every direction moves as far.
     """
 
     @torch.no_grad()

@@ -42,11 +42,7 @@ def check_figure(name: str, file: str) -> None:
     """Whether a table has a figure, and this file can take it."""
     if name not in FIGURES:
         raise GrocError(f"The table {name} has no figure: choose from {', '.join(FIGURES)}.")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise GrocError("Drawing needs matplotlib: pip install matplotlib.") from None
-    formats = Figure().canvas.get_supported_filetypes()
+    formats = _blank().canvas.get_supported_filetypes()
     if (ending := Path(file).suffix[1:]) and ending.lower() not in formats:
         raise GrocError(f"{file} cannot be drawn: choose a format of {', '.join(sorted(formats))}.")
     if file.endswith(os.sep) or os.path.isdir(file):
@@ -56,11 +52,7 @@ def check_figure(name: str, file: str) -> None:
 
 def draw(name: str, results: Results, path: Path) -> Path:
     """Draw the figure of a table into a file, whose name has an ending then."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise GrocError("Drawing needs matplotlib: pip install matplotlib.") from None
-    picture = Figure(figsize=(10, 4.2), dpi=140, layout="constrained")
+    picture = _blank()
     FIGURES[name](picture, results)
     if not any(axes.has_data() for axes in picture.axes):
         raise GrocError(f"There is nothing to draw: no record has what the figure of {name} shows (--results DIR).")
@@ -77,6 +69,14 @@ def draw(name: str, results: Results, path: Path) -> Path:
     except ValueError as error:  # matplotlib names the formats that it knows
         raise GrocError(f"{path} cannot be drawn: {error}.") from None
     return path
+
+
+def _blank() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise GrocError("Drawing needs matplotlib: pip install matplotlib.") from None
+    return Figure(figsize=(10, 4.2), dpi=140, layout="constrained")
 
 
 def _curves(picture: Any, results: Results) -> None:

@@ -15,7 +15,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold in these runs", "open"
 FEW = 10
 """Comparisons that are named; of more their number is."""
 SPREADS = 2
-"""Of a model over its seeds, the larger of two: what differs by no more is not told apart."""
+"""Over seeds: what differs by no more times the largest that is known is not told apart."""
 
 
 @dataclass(frozen=True)

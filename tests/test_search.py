@@ -378,6 +378,22 @@ def test_the_record_alone_is_enough_to_go_on_from(untested: Path, tmp_path: Path
     assert [trial.state for trial in search.trials] == ["done"] * 5
 
 
+def test_each_trial_says_where_it_was_trained(untested: Path, tmp_path: Path) -> None:
+    """Also where the search began on another machine, with a version that kept one device for all."""
+    out = tmp_path / "out"
+    search = made(untested, out)
+    search.trials = [Trial(0, {"training.rate": "0.02"}, "done", 9.0), Trial(1, {"training.rate": "0.01"})]
+    search.save()
+    record = json.loads((out / RECORD).read_text(encoding="utf-8"))
+    for trial in record["trials"]:
+        del trial["device"]
+    (out / RECORD).write_text(json.dumps({**record, "device": "a GPU"}), encoding="utf-8")
+    search = made(untested, out)
+    search.run()
+    trials = json.loads((out / RECORD).read_text(encoding="utf-8"))["trials"]
+    assert [trial["device"] for trial in trials] == ["a GPU", "CPU, float32"]
+
+
 def test_a_grid_of_an_older_version_goes_on_with_what_was_not_tried(untested: Path, tmp_path: Path) -> None:
     """It had every combination, those that make the same model too."""
     space: Space = {"output.depth": ["0", "1"], "output.activation": ["relu", "tanh"]}
@@ -662,7 +678,7 @@ def test_a_damaged_record_is_not_gone_on_with(
     damage: Callable[[dict[str, Any]], object], untested: Path, tmp_path: Path
 ) -> None:
     search = made(untested, tmp_path / "out")
-    search.trials = [Trial(0, {"training.rate": RATES["training.rate"][0]}, "done", 90.0, 2, 1.0, 3)]
+    search.trials = [Trial(0, {"training.rate": RATES["training.rate"][0]}, "done", 90.0, 2, 1.0, 3, "a GPU")]
     search.folder.mkdir()
     search.save()
     assert made(untested, tmp_path / "out").trials == search.trials

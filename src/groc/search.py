@@ -87,6 +87,8 @@ class Trial:
     epochs: int = 0
     seconds: float = 0.0
     parameters: int | None = None
+    device: str = ""
+    """Where it was trained, since a search may go on elsewhere."""
 
     def __post_init__(self) -> None:
         """Whether it can be one: records are read that a hand may have changed."""
@@ -272,6 +274,7 @@ class Search:
             if trial.number == 0 and not (folder / checkpoint.STATE).is_file():
                 self._forget()
             raise
+        trial.device = choose(self.config.compute).describe()
         if rows := read_metrics(folder):
             trial.epochs, trial.seconds = rows[-1]["epoch"], rows[-1]["seconds"]
         return told
@@ -323,6 +326,8 @@ class Search:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             trials = [Trial(**trial) for trial in record.pop("trials")]
+            for trial in trials:  # older records have one device for all
+                trial.device = trial.device or (record.get("device", "") if trial.state != "running" else "")
             if any(trial.number != n or {*trial.changes} != {*record["space"]} for n, trial in enumerate(trials)):
                 raise ValueError
             if any(trial.state == "running" for trial in trials[:-1]):  # they come one after the other

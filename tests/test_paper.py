@@ -968,7 +968,7 @@ def test_all_tables_are_listed_with_what_was_run(
     listed = {row["table"]: row for row in json.loads(capsys.readouterr().out)["tables"]}
     assert list(listed) == list(TABLES)
     assert (listed["main"]["cells"], listed["main"]["run"]) == (14, 1)
-    assert listed["size"]["cells"] == 12
+    assert listed["size"]["cells"] == 14
     assert main(["paper", "--results", str(tmp_path / "results")]) == 0
     lines = [[cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines()]
     cells = {line[1]: line[2:] for line in lines[2:] if len(line) > 1}

@@ -108,14 +108,14 @@ def _sizes(picture: Any, results: Results) -> None:
             ours = row["runs"] is not None
             for figures, label, colour in (
                 (row["paper"], f"{name}, paper" if ours else name, "#777777"),
-                (row, name + mark, COLOURS.get(name)),
+                (row, name + mark, COLOURS.get(name.removesuffix(" with characters"))),
             ):
                 if figures["parameters"] and figures["test"]:
                     place = (figures["parameters"] / 1e6, figures["test"])
                     face = "none" if "dynamic" in row["model"] else colour
                     shape = "s" if ours and figures is row["paper"] else "o"
                     axes.scatter(*place, s=24, marker=shape, facecolors=face, edgecolors=colour)
-                    is_left = ours or place[0] < CROWDED
+                    is_left = ours if place[0] >= CROWDED else name != "tied"  # left of it stands GroC
                     looks = {"fontsize": 6, "va": "center", "color": colour, "ha": "right" if is_left else "left"}
                     axes.annotate(label, place, (-5 if is_left else 5, 0), textcoords="offset points", **looks)
         axes.set(title=dataset, xlabel="million parameters", ylabel="test perplexity")

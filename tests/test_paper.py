@@ -39,8 +39,9 @@ from groc.corpus import Corpus
 from groc.lexicon import Empty
 from groc.paper import TABLES, Results, announcing, published
 from groc.paper.figures import FIGURES
+from groc.paper.records import TIMED
 from groc.paper.running import evaluate
-from groc.paper.runs import AS_GOOD, TIMED, Run, best, identity
+from groc.paper.runs import AS_GOOD, Run, best, identity
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise
 from groc.results import PRUNED, add_evaluation, text_name, write_result

@@ -1,6 +1,6 @@
 """The tables and figures of the paper: its own numbers, our runs beside them."""
 
-from groc.paper.runs import Results
+from groc.paper.records import Results
 from groc.paper.tables import TABLES
 
 __all__ = ["TABLES", "Results"]

@@ -1,57 +1,46 @@
-"""What tables and figures read of each kind of record. One that lacks some of it is named, and no table trips over it.
-
-A shape says what a value must be:
-
-- a `Kind`: a number, a text, ...
-- `{"key": shape, "other?": shape}`: an object; a key with `?` may be missing, and keys that are not named may be there
-- `[shape]`: a list of such values
-- `Each(shape)`: an object with such values, whatever their keys are
-- `(shape, ...)`: all of these; a function among them makes a shape of a value that has all shapes before it
-"""
+"""What tables and figures read of each kind of record; one that lacks some of it is named, and trips up no table."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from math import isclose, log
+from math import log
 from typing import Any
 
 from groc.adaptation.memory import OCCURRENCES
 from groc.adaptation.online import CacheSettings
 from groc.config import known_keys
 from groc.errors import GrocError
+from groc.paper.shapes import (
+    COUNT,
+    FILLED,
+    NUMBER,
+    NUMBER_OR_TEXT,
+    PERPLEXITY,
+    POSITIVE,
+    SHARE,
+    TEXT,
+    UNKNOWN_OR_NUMBER,
+    UNKNOWN_OR_PERPLEXITY,
+    WHOLE,
+    YES_OR_NO,
+    Each,
+    Kind,
+    Shape,
+    is_log,
+    misfits,
+)
 from groc.report import BINS
 from groc.results import HELD_OUT, PAIRED, PRUNED, extras
 
-Shape = Any
 Row = dict[str, Any]
 MOST_NAMED = 3
 """Of the places where a record is damaged."""
-LONGEST = 40
-"""Characters that are shown of a value."""
-MISSING = object()
-"""In place of a value that is not there: it has no shape, not even that of null."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What a value must be, in words that go behind "must be", and a test of it."""
-
-    words: str
-    fits: Callable[[Any], bool]
-
-
-@dataclass(frozen=True)
-class Each:
-    shape: Shape
 
 
 def damage(record: Row, kind: str) -> str:
     """What a record of some kind lacks, or has otherwise than tables need it; empty if nothing."""
-    found = list(islice(_misfits(record, SHAPES[kind], ""), MOST_NAMED + 1))
+    found = list(islice(misfits(record, SHAPES[kind], ""), MOST_NAMED + 1))
     return "; ".join([*found[:MOST_NAMED], *(["and more"] if len(found) > MOST_NAMED else [])])
 
 
@@ -76,73 +65,6 @@ def kind_of(record: Row) -> str:
 def is_read(figures: Row) -> bool:
     """Whether an evaluation is a score of a text that has a place in tables."""
     return figures.get("vocabulary_kind", "union") in ("union", "train") and not figures.get("glossary")
-
-
-def _misfits(value: Any, shape: Shape, where: str) -> Iterator[str]:
-    """Each place where a value does not have a shape, with what should be there."""
-    if isinstance(shape, Kind):
-        if not shape.fits(value):
-            yield _misfit(value, shape.words, where)
-    elif isinstance(shape, tuple):
-        for part in shape:
-            found = list(_misfits(value, part(value) if callable(part) else part, where))
-            yield from found
-            if found:
-                return
-    elif isinstance(shape, list):
-        if not isinstance(value, list):
-            yield _misfit(value, "a list", where)
-            return
-        for number, item in enumerate(value):
-            yield from _misfits(item, shape[0], f"{where}[{number}]")
-    elif not isinstance(value, dict):
-        yield _misfit(value, "an object", where)
-    elif isinstance(shape, Each):
-        for key, item in value.items():
-            yield from _misfits(item, shape.shape, f"{where}[{key!r}]")
-    else:
-        for key, part in shape.items():
-            name = key.removesuffix("?")
-            if name in value or name == key:
-                yield from _misfits(value.get(name, MISSING), part, f"{where}.{name}" if where else name)
-
-
-def _misfit(value: Any, words: str, where: str) -> str:
-    """What is wrong with a value that is not what it must be."""
-    if value is MISSING:
-        return f"lacks {where} ({words})"
-    if isinstance(value, list | dict):  # too long to be shown
-        return f"{where} must be {words}"
-    text = json.dumps(value)
-    return f"{where} must be {words}, not {text if len(text) <= LONGEST else text[:LONGEST] + '...'}"
-
-
-def _is_number(value: Any) -> bool:
-    """Neither infinite nor too large for a float, as a whole number can be."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _is_log(loss: Any, perplexity: float) -> bool:
-    return _is_number(loss) and isclose(loss, log(perplexity), abs_tol=1e-3)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and _is_number(value)
-
-
-TEXT = Kind("text", lambda value: isinstance(value, str))
-YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool))
-NUMBER = Kind("a finite number", _is_number)
-POSITIVE = Kind("a finite number above 0", lambda value: _is_number(value) and value > 0)
-SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
-WHOLE = Kind("a whole number", _is_whole)
-COUNT = Kind("a whole number from 0", lambda value: _is_whole(value) and value >= 0)
-PERPLEXITY = Kind("a finite number from 1", lambda value: _is_number(value) and value >= 1)
-UNKNOWN_OR_PERPLEXITY = Kind("a finite number from 1 or null", lambda value: value is None or PERPLEXITY.fits(value))
-UNKNOWN_OR_NUMBER = Kind("a finite number or null", lambda value: value is None or _is_number(value))
-"""Records have null for what is infinite or cannot be."""
-NUMBER_OR_TEXT = Kind("a finite number or text", lambda value: isinstance(value, str) or _is_number(value))
-FILLED = Kind("filled", bool)
 
 
 # --- evaluations ----------------------------------------------------------------------------------------------------
@@ -220,7 +142,7 @@ def _needs_of_score(figures: Row) -> Shape:
         needs["oov_share"] = Kind("above 0, as there is a loss of unseen words", lambda share: share > 0)
     if (perplexity := figures["perplexity"]) is not None:
         logarithm = f"{log(perplexity):.4f}, the logarithm of its perplexity of {perplexity:g}"
-        needs["loss?"] = Kind(logarithm, lambda loss: _is_log(loss, perplexity))
+        needs["loss?"] = Kind(logarithm, lambda loss: is_log(loss, perplexity))
     tuned = {place.partition(" ")[0] for place, rows in figures.get("tuning", {}).items() if _tunes_states(rows)}
     if tuned:
         numbers = {str(number) for number, _ in enumerate(figures.get("caches", ()), 1)}

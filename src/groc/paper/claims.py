@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from groc.paper.courses import course
 from groc.paper.judging import NEAR, OTHERWISE, UNPAIRED, Claim, Verdict, is_lower, judge, largest_spread
 from groc.paper.published import ABLATIONS, DATASETS, ELSEWHERE, MAIN
-from groc.paper.runs import Job, Results
+from groc.paper.records import Results
+from groc.paper.runs import Job
 from groc.paper.searches import not_tuned_alike, settings_of
 from groc.paper.table import Row, figures_of
 from groc.paper.tables import TABLES, by_bin

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from groc.paper.runs import VARIED, Job, Results, Run, in_use
+from groc.paper.records import Results
+from groc.paper.runs import VARIED, Job, Run, in_use
 
 Alike = Callable[[Run], dict[str, Any]]
 """Of a run, by name, all that must be the same in rows that are compared."""

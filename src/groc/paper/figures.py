@@ -12,7 +12,8 @@ from groc.errors import GrocError
 from groc.files import check_folder, write_atomically
 from groc.paper import published as printed
 from groc.paper.domains import SOURCE
-from groc.paper.runs import Job, Results, Run, best
+from groc.paper.records import Results
+from groc.paper.runs import Job, Run, best
 from groc.paper.tables import BIN_NAMES, TABLES
 
 COLOURS = {

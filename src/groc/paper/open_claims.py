@@ -9,7 +9,7 @@ from groc.adaptation.online import KINDS
 from groc.paper.crossing import FIRST
 from groc.paper.domains import DOMAINS, FAR, LATER_YEARS
 from groc.paper.judging import Claim, Verdict, judge
-from groc.paper.runs import Results
+from groc.paper.records import Results
 from groc.paper.table import Row
 from groc.paper.tables import TABLES
 

@@ -10,7 +10,8 @@ from typing import Any
 from groc.adaptation.online import CacheSettings
 from groc.paper import published as printed
 from groc.paper.domains import DOMAINS, FAR, LATER_YEARS, SOURCE
-from groc.paper.runs import Results, Run, best
+from groc.paper.records import Results
+from groc.paper.runs import Run, best
 from groc.paper.table import NONE, NOT_RUN, Row, Table, mean, origin, ours, shown
 from groc.report import table
 from groc.results import HELD_OUT

@@ -24,7 +24,8 @@ from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
 from groc.paper.announcing import announce
 from groc.paper.place import Place, chosen, recorded, run_name, train_once
-from groc.paper.runs import RECIPES, TIMED, Job, Results, Run, identity
+from groc.paper.records import TIMED, Results
+from groc.paper.runs import RECIPES, Job, Run, identity
 from groc.paper.table import Cell, Table
 from groc.progress import Progress
 from groc.recipe import recipe_names, variant_names

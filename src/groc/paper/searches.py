@@ -11,7 +11,8 @@ from groc.config import convert, known_keys
 from groc.errors import GrocError
 from groc.paper.courses import COURSE, course
 from groc.paper.published import DATASETS, MODELS
-from groc.paper.runs import NOT_SETTINGS, VARIED, Job, Results, Run, unused
+from groc.paper.records import Results
+from groc.paper.runs import NOT_SETTINGS, VARIED, Job, Run, unused
 from groc.paper.table import Row
 
 EPOCHS = "training.epochs"

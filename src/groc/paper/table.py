@@ -11,7 +11,8 @@ from string import ascii_uppercase
 from typing import Any
 
 from groc.paper.courses import Alike, differences, said_of_differences
-from groc.paper.runs import Job, Results, Run
+from groc.paper.records import Results
+from groc.paper.runs import Job, Run
 from groc.report import table
 
 Row = dict[str, Any]

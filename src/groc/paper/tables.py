@@ -9,9 +9,11 @@ from typing import Any
 
 from groc.paper import published as printed
 from groc.paper.courses import all_but, course
+from groc.paper.hyper import SETTINGS, hyper_parameters, listed
 from groc.paper.open_tables import OPEN_TABLES
-from groc.paper.runs import Job, Results, Run
-from groc.paper.searches import budget, said_of_searches, searched, searches_of, untried
+from groc.paper.records import Results
+from groc.paper.runs import Job
+from groc.paper.searches import said_of_searches
 from groc.paper.table import Cell, Row, Table, figures_of, measured, origin, runs_of
 from groc.report import BINS
 
@@ -20,11 +22,6 @@ BIN_NAMES = tuple(
     f"{start:,}-{end - 1:,}" if end else f"{start:,}+" for start, end in zip(BINS[1:], (*BINS[2:], 0), strict=True)
 )
 """Of training frequency; words never seen are left out, since closed sets do not have them."""
-DROPOUT_SITES = ("word", "input", "hidden", "weight", "output")
-SETTINGS = (
-    "output", "dropout", "rate", "encoder rate", "clip", "schedule", "average", "batch", "streams", "epochs",
-)  # fmt: skip
-"""The columns of the table of hyper-parameters."""
 
 
 def _data(results: Results, cell: Cell) -> Row:
@@ -185,48 +182,14 @@ def _size_cells() -> list[Cell]:
 
 
 def _hyper_cells() -> list[Cell]:
-    cells = [Cell({"dataset": d, "model": m}, {"output": _listed(printed.HYPER[d][m])}, Job(d, m)) for d, m in PAIRS]
+    cells = [Cell({"dataset": d, "model": m}, {"output": listed(printed.HYPER[d][m])}, Job(d, m)) for d, m in PAIRS]
     for dataset, without in printed.HYPER_WITHOUT.items():
         for what, settings in without.items():
             keys = {"dataset": dataset, "model": f"groc without {what}"}
-            cells.append(Cell(keys, {"output": _listed(settings)}, _without(dataset, "groc", what)))
+            cells.append(Cell(keys, {"output": listed(settings)}, _without(dataset, "groc", what)))
     for dataset in printed.DATASETS:
         cells += [Cell({"dataset": dataset, "model": name}, {}, job) for name, job in _best_recipes(dataset)]
     return cells
-
-
-def _hyper(results: Results, cell: Cell) -> Row:
-    assert cell.job is not None
-    runs = results.of(cell.job)
-    return {
-        **(_settings(runs[0]) if runs else dict.fromkeys(SETTINGS)),
-        "trials": sum(len(search["trials"]) for search in searches_of(results, cell.job)),
-        "budget": budget(results, cell.job),
-        "searched": searched(results, cell.job),
-        "untried": untried(results, cell.job),
-        **figures_of(runs),
-    }
-
-
-def _settings(run: Run) -> Row:
-    """Those that recipes and variants differ in, by the names of the columns."""
-    output, prefix, training = (
-        {key.removeprefix(part): value for key, value in run.settings.items() if key.startswith(part)}
-        for part in ("output.", "prefix.", "training.")
-    )
-    own = {name for one in printed.HYPER.values() for name in one[run.settings["output.kind"]]}
-    return {
-        "output": _listed({name: value for name, value in output.items() if name in own}),
-        "dropout": "/".join(f"{prefix[f'{site}_dropout']:g}" for site in DROPOUT_SITES),
-        "rate": training["rate"],
-        "encoder rate": training["encoder_rate"],
-        "clip": training["clip"],
-        **course(run),
-    }
-
-
-def _listed(values: Row) -> str:
-    return ", ".join(f"{k} {'/'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in values.items())
 
 
 OUR_GROC = (
@@ -286,17 +249,17 @@ _ALL = (
         "size", "Models of comparable size, and our best recipes (test perplexity)", "Table 11",
         (*_MODEL, "published"), ("parameters", "test"), tuple(_size_cells()), measured,
         note="`published`: where the figure beside ours stands; those from `elsewhere` are of the work that the row "
-        "names, and not in the paper's table, which is of penn alone. `groc with characters` has the paper's encoder, and "
-        "on penn no output network. The best recipes have at most 24 million "
-        "parameters; they are ours, and not in it either. Those of penn have a mixture of ten softmaxes, those of "
-        "wikitext-2 have one softmax; of AWD-LSTM only the rows that say so have a mixture. "
+        "names, and not in the paper's table, which is of penn alone. `groc with characters` has the paper's encoder, "
+        "and on penn no output network. The best recipes have at most 24 million parameters; they are ours, and not in "
+        "it either. Those of penn have a mixture of ten softmaxes, those of wikitext-2 have one softmax; of "
+        "AWD-LSTM only the rows that say so have a mixture. "
         f"{OUR_GROC}",
         alike=course,
     ),
     Table(
         "hyper-parameters",
         "The settings behind the main comparison, the ablations and the best recipes, chosen on dev", "Tables 7 and 8",
-        _MODEL, SETTINGS, tuple(_hyper_cells()), _hyper,
+        _MODEL, SETTINGS, tuple(_hyper_cells()), hyper_parameters,
         shown=("trials", "runs", "seeds", "device"),
         note="`output`: of the output embedding. `dropout`: of words and of the prefix network's input, hidden states, "
         "weights and output. `encoder rate` multiplies the rate for what composes all words alike; `clip` is the "

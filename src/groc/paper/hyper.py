@@ -1,0 +1,50 @@
+"""The settings behind a cell: the columns of the table of hyper-parameters."""
+
+from __future__ import annotations
+
+from groc.paper import published as printed
+from groc.paper.courses import course
+from groc.paper.records import Results
+from groc.paper.runs import Run
+from groc.paper.searches import budget, searched, searches_of, untried
+from groc.paper.table import Cell, Row, figures_of
+
+DROPOUT_SITES = ("word", "input", "hidden", "weight", "output")
+SETTINGS = (
+    "output", "dropout", "rate", "encoder rate", "clip", "schedule", "average", "batch", "streams", "epochs",
+)  # fmt: skip
+"""The columns of the table of hyper-parameters."""
+
+
+def hyper_parameters(results: Results, cell: Cell) -> Row:
+    assert cell.job is not None
+    runs = results.of(cell.job)
+    return {
+        **(_settings(runs[0]) if runs else dict.fromkeys(SETTINGS)),
+        "trials": sum(len(search["trials"]) for search in searches_of(results, cell.job)),
+        "budget": budget(results, cell.job),
+        "searched": searched(results, cell.job),
+        "untried": untried(results, cell.job),
+        **figures_of(runs),
+    }
+
+
+def _settings(run: Run) -> Row:
+    """Those that recipes and variants differ in, by the names of the columns."""
+    output, prefix, training = (
+        {key.removeprefix(part): value for key, value in run.settings.items() if key.startswith(part)}
+        for part in ("output.", "prefix.", "training.")
+    )
+    own = {name for one in printed.HYPER.values() for name in one[run.settings["output.kind"]]}
+    return {
+        "output": listed({name: value for name, value in output.items() if name in own}),
+        "dropout": "/".join(f"{prefix[f'{site}_dropout']:g}" for site in DROPOUT_SITES),
+        "rate": training["rate"],
+        "encoder rate": training["encoder_rate"],
+        "clip": training["clip"],
+        **course(run),
+    }
+
+
+def listed(values: Row) -> str:
+    return ", ".join(f"{k} {'/'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in values.items())

@@ -17,7 +17,7 @@ from groc.paper.figures import CAPTIONS, FIGURES, draw
 from groc.paper.judging import SPREADS, Claim
 from groc.paper.open_claims import open_claims, ratio
 from groc.paper.published import DATASETS, MODELS
-from groc.paper.runs import Job
+from groc.paper.runs import Job, Run
 from groc.paper.searches import as_long
 from groc.paper.table import Row, figures_of
 from groc.report import table as laid_out
@@ -41,9 +41,9 @@ decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this 
 """
 HOW_NEAR = (
     f"Perplexities of penn and wikitext-2 are too near to be told apart where they differ by no more than {SPREADS} "
-    "times the spread over seeds, the largest that is known of the rows that are compared. What GroC gains on rare "
-    f"words must differ from what it gains on frequent ones by more than {LOSSES_APART} nats. Texts of other domains, "
-    "times and sizes are compared as they are."
+    "times the spread over seeds, the largest that is known of the rows that are compared (of models with "
+    f"{LARGE}: of all settings that were run). What GroC gains on rare words must differ from what it gains on "
+    f"frequent ones by more than {LOSSES_APART} nats. Texts of other domains, times and sizes are compared as they are."
 )
 OLDER_ABLATIONS = "../results/penn-ablations-fixed-streams-h200.json"
 FEW_MISSING = 3
@@ -210,20 +210,27 @@ def _told_of_rivals(main: Mapping[str, Row]) -> str:
 
 def _told_of_characters(results: Results, dataset: str, main: Mapping[str, Row]) -> Iterator[str]:
     """How GroC does with the paper's encoder, which the figures above are not of."""
-    if _has_characters(results, dataset):
-        row = figures_of(results.of(Job(dataset, "groc-characters")))
-        ahead = [
-            name for name, rival in main.items() if name != "groc" and rival["test"] and rival["test"] < row["test"]
-        ]
-        bare = figures_of(results.of(Job(dataset, "groc-no-out")))
-        has_network = results.of(Job(dataset, "groc-characters"))[0].settings["output.depth"]
-        beside = "" if has_network or not bare["test"] else f"; n-grams without that network: {bare['test']:.1f}"
-        yield (
-            "**With the paper's encoder**, a convolution over characters in place of n-grams, "
-            f"{'' if has_network else 'and without the output network, '}GroC has {row['test']:.1f} on {dataset} "
-            f"(runs: {row['runs']}{beside}). Ahead of it: {', '.join(ahead) or 'none of the six rivals'}. What this "
-            "page says of GroC is said of GroC with n-grams."
-        )
+    if not _has_characters(results, dataset):
+        return
+    runs, bare = results.of(Job(dataset, "groc-characters")), results.of(Job(dataset, "groc-no-out"))
+    row, first = figures_of(runs), runs[0]
+    ahead = [name for name, rival in main.items() if name != "groc" and rival["test"] and rival["test"] < row["test"]]
+    beside = ""
+    if bare and not first.has_network:
+        beside = f"; n-grams without that network, {_steps_of(bare[0])}: {figures_of(bare)['test']:.1f}"
+    yield (
+        "**With the paper's encoder**, a convolution over characters in place of n-grams, "
+        f"{'' if first.has_network else 'without the output network, '}{_steps_of(first)}, GroC has {row['test']:.1f} "
+        f"on {dataset} (runs: {row['runs']}{beside}). Ahead of it: {', '.join(ahead) or 'none of the six rivals'}. "
+        "What this page says of GroC is said of GroC with n-grams."
+    )
+
+
+def _steps_of(run: Run) -> str:
+    """How what composes words is trained, which tables do not show."""
+    rate = run.settings["training.matrix_rate"]
+    steps = f"orthogonalised steps (`training.matrix_rate` {rate:g})" if rate else "Adam's steps"
+    return f"with {steps} and a start of {run.settings['model.start']:g}"
 
 
 def _told_of_rare_words(

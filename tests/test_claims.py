@@ -78,6 +78,18 @@ def test_large_models_are_judged_against_tied_and_what_others_have(
     assert "**open** (not run)" in claim_of(tmp_path, about.replace("penn", "wikitext-2"))
 
 
+def test_large_models_are_judged_by_the_spread_of_any_of_their_settings(tmp_path: Path) -> None:
+    """Two seeds may agree by chance; those of other settings say how far apart seeds can be."""
+    two_seeds(tmp_path, "penn-best/groc", 56.0, training__epochs=9, curve=(80.0, 60.0))
+    below = "On penn with at most 24 million parameters GroC is below AWD-LSTM (57.3"
+    assert f"**{HOLDS}**" in claim_of(tmp_path, below)
+    for seed, test in ((1, 50.0), (2, 52.0)):  # the row shows the settings above: these are worse on dev
+        add_test(record(tmp_path, "penn-best/groc", seed, training__epochs=8, curve=(90.0, 80.0)), test)
+    said = claim_of(tmp_path, below)
+    assert NEAR in said
+    assert "groc 56.3 with 2 seeds" in said
+
+
 def test_parts_are_judged_by_the_largest_spread(tmp_path: Path) -> None:
     forms, network = "On penn leaving out", "On penn an output network does not"
     two_seeds(tmp_path, "penn/groc", 60.0)

@@ -140,14 +140,14 @@ def test_a_schedule_of_plateaus_is_told(tmp_path: Path) -> None:
 
 
 def test_it_is_said_where_no_search_with_equal_budgets_is_recorded(tmp_path: Path) -> None:
-    def search(model: str, trials: int) -> None:
+    def search(model: str, trials: int, name: str = "search") -> None:
         found = {
             "kind": "search",
             "name": f"penn/{model}",
             "trials": [trial(90, training__rate="2e-3")] * trials,
             "budget": {"epochs": 5},
         }
-        (tmp_path / f"search-{model}.json").write_text(to_json(found))
+        (tmp_path / f"{name}-{model}.json").write_text(to_json(found))
 
     def note() -> str:
         return TABLES["hyper-parameters"].markdown(rows_of("hyper-parameters", tmp_path)).splitlines()[-1]
@@ -160,7 +160,10 @@ def test_it_is_said_where_no_search_with_equal_budgets_is_recorded(tmp_path: Pat
     for model in published.MODELS:
         assert f"{said}penn or" in note()
         search(model, 12)
-    assert note().endswith(f"for the seven models: penn with 12 trials of 5 epochs (training.rate). {said}wikitext-2.")
+    alike = f"for the seven models: penn with 12 trials of 5 epochs (training.rate). {said}wikitext-2."
+    assert note().endswith(alike)
+    search("tied", 3, "another")
+    assert note().endswith(alike)  # what all had alike stays so, whatever one of them had besides
     search("groc", 24)
     assert "Searched alike" not in note()
     assert f"{said}penn or" in note()

@@ -314,6 +314,7 @@ def test_a_trial_that_is_too_large_for_the_gpu_fails_and_the_search_goes_on(
     search = made(untested, tmp_path / "out", {"prefix.hidden": ["10", "8"]})
     search.run()
     assert [trial.state for trial in search.trials] == ["failed", "done"]
+    assert [trial.device for trial in search.trials] == ["CPU, float32"] * 2
 
 
 def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_path: Path) -> None:
@@ -670,6 +671,8 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         lambda record: record.update(  # of one that goes on while another is begun there would be no end
             trials=[{**record["trials"][0], "number": number, "state": "running"} for number in range(2)]
         ),
+        lambda record: record["trials"][0].update(device=5),
+        lambda record: record["trials"][0].pop("device") and record.update(device=None),
         lambda record: record.pop("space"),
         lambda record: record.update(trials=None),
     ],

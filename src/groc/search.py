@@ -88,12 +88,14 @@ class Trial:
     seconds: float = 0.0
     parameters: int | None = None
     device: str = ""
-    """Where it was trained, since a search may go on elsewhere."""
+    """Where it came to its end, since a search may go on elsewhere."""
 
     def __post_init__(self) -> None:
         """Whether it can be one: records are read that a hand may have changed."""
         numbers = (self.number, self.epochs, self.seconds, self.valid_perplexity or 0, self.parameters or 0)
         if self.state not in STATES or not isinstance(self.changes, dict) or not all(map(math.isfinite, numbers)):
+            raise ValueError
+        if not isinstance(self.device, str):
             raise ValueError
         if self.state == "done" and not (self.valid_perplexity and self.valid_perplexity >= 1):
             raise ValueError
@@ -274,7 +276,7 @@ class Search:
             if trial.number == 0 and not (folder / checkpoint.STATE).is_file():
                 self._forget()
             raise
-        trial.device = choose(self.config.compute).describe()
+        trial.device = choose(config.compute).describe()
         if rows := read_metrics(folder):
             trial.epochs, trial.seconds = rows[-1]["epoch"], rows[-1]["seconds"]
         return told
@@ -325,9 +327,8 @@ class Search:
             return
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            trials = [Trial(**trial) for trial in record.pop("trials")]
-            for trial in trials:  # older records have one device for all
-                trial.device = trial.device or (record.get("device", "") if trial.state != "running" else "")
+            older = {"device": record.get("device", "")}  # one for all trials
+            trials = [Trial(**(older if trial["state"] != "running" else {}) | trial) for trial in record.pop("trials")]
             if any(trial.number != n or {*trial.changes} != {*record["space"]} for n, trial in enumerate(trials)):
                 raise ValueError
             if any(trial.state == "running" for trial in trials[:-1]):  # they come one after the other

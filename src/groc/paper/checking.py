@@ -1,4 +1,4 @@
-"""What tables and figures read of each kind of record; one that lacks some of it is named, and trips up no table."""
+"""What tables and figures read of each kind of record; one that lacks some of it is named, and not read."""
 
 from __future__ import annotations
 

@@ -35,6 +35,8 @@ UNLIKE = {"median": "difference of medians", "mean": "difference of means"}
 """What a bar is that is no median of differences, and so cannot be compared with one that is."""
 CROWDED = 20
 """Million parameters: from there on models are so many that the names of others stand on the right, and ours left."""
+RIGHT = ("tied",)
+"""Smaller models whose names stand on the right all the same: on the left is that of GroC, which is about as large."""
 WIDTH = 220
 """Of the lines below a figure, in characters."""
 
@@ -116,7 +118,7 @@ def _sizes(picture: Any, results: Results) -> None:
                     face = "none" if "dynamic" in row["model"] else colour
                     shape = "s" if ours and figures is row["paper"] else "o"
                     axes.scatter(*place, s=24, marker=shape, facecolors=face, edgecolors=colour)
-                    is_left = ours if place[0] >= CROWDED else name != "tied"  # left of it stands GroC
+                    is_left = ours if place[0] >= CROWDED else name not in RIGHT
                     looks = {"fontsize": 6, "va": "center", "color": colour, "ha": "right" if is_left else "left"}
                     axes.annotate(label, place, (-5 if is_left else 5, 0), textcoords="offset points", **looks)
         axes.set(title=dataset, xlabel="million parameters", ylabel="test perplexity")

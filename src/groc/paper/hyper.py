@@ -6,7 +6,7 @@ from groc.paper import published as printed
 from groc.paper.courses import course
 from groc.paper.records import Results
 from groc.paper.runs import Run
-from groc.paper.searches import budget, searched, searches_of, untried
+from groc.paper.searches import budgets, searched, searches_of, untried
 from groc.paper.table import Cell, Row, figures_of
 
 DROPOUT_SITES = ("word", "input", "hidden", "weight", "output")
@@ -17,12 +17,13 @@ SETTINGS = (
 
 
 def hyper_parameters(results: Results, cell: Cell) -> Row:
+    """The settings of a cell's runs, and how they were searched."""
     assert cell.job is not None
     runs = results.of(cell.job)
     return {
         **(_settings(runs[0]) if runs else dict.fromkeys(SETTINGS)),
         "trials": sum(len(search["trials"]) for search in searches_of(results, cell.job)),
-        "budget": budget(results, cell.job),
+        "budgets": budgets(results, cell.job),
         "searched": searched(results, cell.job),
         "untried": untried(results, cell.job),
         **figures_of(runs),
@@ -47,4 +48,5 @@ def _settings(run: Run) -> Row:
 
 
 def listed(values: Row) -> str:
+    """Names and values in one column; of a list all its values."""
     return ", ".join(f"{k} {'/'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in values.items())

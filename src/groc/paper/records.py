@@ -66,13 +66,13 @@ class Results:
                 "results).",
                 file=sys.stderr,
             )
-        misfits = {run: why for run in self.runs if (why := self._misfit(run))}
-        self.counted = [run for run in self.runs if run not in misfits]
+        left_out = {run: why for run in self.runs if (why := self._why_not(run))}
+        self.counted = [run for run in self.runs if run not in left_out]
         """Those that may fill cells."""
         if not quiet:
             for what in self.damaged:
                 print(f"{what}: it is not counted; mend it or take it away.", file=sys.stderr)
-            for run, why in misfits.items():
+            for run, why in left_out.items():
                 print(f"{run.path} {why}: it is not counted.", file=sys.stderr)
             _say_which_is_taken(self.counted)
 
@@ -80,7 +80,7 @@ class Results:
         """The runs of a cell; none that is larger than the models there, or of another corpus with the same name."""
         return best(run for run in self.counted if job.wants(run))
 
-    def _misfit(self, run: Run) -> str:
+    def _why_not(self, run: Run) -> str:
         """Why a run does not belong into tables or into the cells of its recipe; empty if it does. Corpora are compared
         where one was measured, by how much an epoch reads: the last step reads less, and random unrolls make for some
         steps more."""

@@ -170,14 +170,20 @@ def unused(settings: Mapping[str, Any]) -> set[str]:
 def best(runs: Iterable[Run]) -> list[Run]:
     """Runs with the same settings, one a seed: those with the lowest mean dev perplexity; of settings that are as good,
     those with most seeds. The test text has no say."""
-    by_settings: defaultdict[str, dict[int, Run]] = defaultdict(dict)
+    groups = by_settings(runs)
+    means = [statistics.mean(run.dev for run in group) for group in groups]
+    as_good = [place for place, mean in enumerate(means) if mean <= AS_GOOD * min(means)]
+    chosen = min(as_good, key=lambda place: (-len(groups[place]), means[place]), default=None)
+    return [] if chosen is None else groups[chosen]
+
+
+def by_settings(runs: Iterable[Run]) -> list[list[Run]]:
+    """Runs in groups that differ in their seeds alone, in the order of these."""
+    groups: defaultdict[str, dict[int, Run]] = defaultdict(dict)
     for run in runs:
         settings, seed = run.repeated
-        by_settings[settings][seed] = run  # a later run with the same seed replaces an earlier one
-    means = {key: statistics.mean(run.dev for run in group.values()) for key, group in by_settings.items()}
-    as_good = [key for key, mean in means.items() if mean <= AS_GOOD * min(means.values())]
-    chosen = min(as_good, key=lambda key: (-len(by_settings[key]), means[key]), default="")
-    return [run for _, run in sorted(by_settings[chosen].items())]
+        groups[settings][seed] = run  # a later run with the same seed replaces an earlier one
+    return [[run for _, run in sorted(group.items())] for group in groups.values()]
 
 
 def other_model(variant: str, settings: Mapping[str, Any]) -> str:

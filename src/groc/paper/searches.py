@@ -36,9 +36,9 @@ def searches_of(results: Results, job: Job) -> list[Row]:
     return found
 
 
-def budget(results: Results, job: Job) -> str:
-    """What the recorded searches for a model were given; empty if there are none."""
-    return " and ".join(map(_given, searches_of(results, job)))
+def budgets(results: Results, job: Job) -> list[str]:
+    """What each recorded search for a model was given."""
+    return sorted(map(_given, searches_of(results, job)))
 
 
 def _given(search: Row) -> str:
@@ -61,9 +61,9 @@ def different_budgets(results: Results) -> list[str]:
     """For each dataset whose models were searched with different budgets, a line that says so."""
     lines = []
     for dataset in DATASETS:
-        budgets = {name: budget(results, Job(dataset, name)) or "none" for name in MODELS}
-        if len(set(budgets.values())) > 1:
-            listed = ", ".join(f"{name} {one}" for name, one in budgets.items())
+        given = {name: " and ".join(budgets(results, Job(dataset, name))) or "none" for name in MODELS}
+        if len(set(given.values())) > 1:
+            listed = ", ".join(f"{name} {one}" for name, one in given.items())
             lines.append(f"{dataset}: budgets differ: {listed}")
     return lines
 
@@ -119,14 +119,15 @@ def _is_about(had: Any, key: str, typed: Any) -> bool:
     return isclose(had, value, rel_tol=ROUNDED) if isinstance(value, float) else bool(had == value)
 
 
+def _shared(rows: Sequence[Row], dataset: str) -> list[str]:
+    """The budgets that a search gave each model of the main comparison, by the rows of hyper-parameters."""
+    given = [set(row["budgets"]) for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
+    return sorted(set.intersection(*given)) if given else []
+
+
 def not_searched_alike(rows: Sequence[Row]) -> list[str]:
-    """On which corpora no search gave all models of the main comparison as much, by the rows of hyper-parameters."""
-    unequal = []
-    for dataset in DATASETS:
-        budgets = {row["budget"] for row in rows if row["dataset"] == dataset and row["model"] in MODELS}
-        if len(budgets) > 1 or "" in budgets:
-            unequal.append(dataset)
-    return unequal
+    """On which corpora no search gave all models of the main comparison as much."""
+    return [dataset for dataset in DATASETS if not _shared(rows, dataset)]
 
 
 def not_tuned_alike(rows: Sequence[Row]) -> list[str]:
@@ -138,12 +139,12 @@ def not_tuned_alike(rows: Sequence[Row]) -> list[str]:
 
 def _searched_alike(rows: Sequence[Row]) -> str:
     """What all models of the main comparison were given alike, corpus by corpus."""
-    unequal, told = not_searched_alike(rows), []
+    told = []
     for dataset in DATASETS:
         models = [row for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
-        if models and dataset not in unequal:
+        if shared := _shared(rows, dataset):
             settings = [key for key in models[0]["searched"] if all(key in row["searched"] for row in models)]
-            told += [f"{dataset} with {models[0]['budget']} ({', '.join(settings)})"] if settings else []
+            told += [f"{dataset} with {' and '.join(shared)} ({', '.join(settings)})"] if settings else []
     return f"Searched alike for the seven models: {'; '.join(told)}." if told else ""
 
 

@@ -1,6 +1,6 @@
-"""What a value of a record must be, and where one is not.
+"""Shapes: what a value of a record must be, and the places where one is not.
 
-A shape says it:
+A shape is one of these:
 
 - a `Kind`: a number, a text, ...
 - `{"key": shape, "other?": shape}`: an object; a key with `?` may be missing, and keys that are not named may be there
@@ -77,29 +77,30 @@ def _misfit(value: Any, words: str, where: str) -> str:
     return f"{where} must be {words}, not {text if len(text) <= LONGEST else text[:LONGEST] + '...'}"
 
 
-def is_number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     """Neither infinite nor too large for a float, as a whole number can be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def is_log(loss: Any, perplexity: float) -> bool:
-    return is_number(loss) and isclose(loss, log(perplexity), abs_tol=1e-3)
+    """Whether a loss is that of a perplexity, as far as records are rounded."""
+    return _is_number(loss) and isclose(loss, log(perplexity), abs_tol=1e-3)
 
 
-def is_whole(value: Any) -> bool:
-    return isinstance(value, int) and is_number(value)
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value)
 
 
 TEXT = Kind("text", lambda value: isinstance(value, str))
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool))
-NUMBER = Kind("a finite number", is_number)
-POSITIVE = Kind("a finite number above 0", lambda value: is_number(value) and value > 0)
-SHARE = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
-WHOLE = Kind("a whole number", is_whole)
-COUNT = Kind("a whole number from 0", lambda value: is_whole(value) and value >= 0)
-PERPLEXITY = Kind("a finite number from 1", lambda value: is_number(value) and value >= 1)
+NUMBER = Kind("a finite number", _is_number)
+POSITIVE = Kind("a finite number above 0", lambda value: _is_number(value) and value > 0)
+SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+WHOLE = Kind("a whole number", _is_whole)
+COUNT = Kind("a whole number from 0", lambda value: _is_whole(value) and value >= 0)
+PERPLEXITY = Kind("a finite number from 1", lambda value: _is_number(value) and value >= 1)
 UNKNOWN_OR_PERPLEXITY = Kind("a finite number from 1 or null", lambda value: value is None or PERPLEXITY.fits(value))
-UNKNOWN_OR_NUMBER = Kind("a finite number or null", lambda value: value is None or is_number(value))
+UNKNOWN_OR_NUMBER = Kind("a finite number or null", lambda value: value is None or _is_number(value))
 """Records have null for what is infinite or cannot be."""
-NUMBER_OR_TEXT = Kind("a finite number or text", lambda value: isinstance(value, str) or is_number(value))
+NUMBER_OR_TEXT = Kind("a finite number or text", lambda value: isinstance(value, str) or _is_number(value))
 FILLED = Kind("filled", bool)

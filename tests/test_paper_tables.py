@@ -54,6 +54,26 @@ def add_test(path: Path, perplexity: float, **more: Any) -> None:
     add_evaluation(path, {**figures, **words, **more})
 
 
+def test_runs_that_read_another_test_text_are_named_and_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, (tokens, test) in enumerate(((900, 70.0), (80, 40.0), (900, 72.0)), 1):
+        add_test(record(tmp_path, "penn/tied", seed), test, tokens=tokens)
+    (row,) = rows_of("main", tmp_path, dataset="penn", model="tied")
+    assert (row["test"], row["runs"], row["seeds"]) == (71.0, 2, [1, 3])
+    assert "was tested on 80 tokens, most of penn on 900: it is not counted" in capsys.readouterr().err
+
+
+def test_a_test_text_that_was_not_read_strictly_is_no_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_test(record(tmp_path, "penn/tied", 1), 70.0, protocol="strict: one stream")
+    add_test(record(tmp_path, "penn/tied", 2), 40.0, protocol="ten streams")
+    (row,) = rows_of("main", tmp_path, dataset="penn", model="tied")
+    assert (row["test"], row["runs"]) == (70.0, 1)
+    assert 'must be text that begins with strict, not "ten streams"' in capsys.readouterr().err
+
+
 def rows_of(table: str, folder: Path, **wanted: Any) -> list[dict[str, Any]]:
     rows = TABLES[table].rows(Results(folder))
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

@@ -112,7 +112,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     daily.add_serve(commands.add_parser("serve", help="an HTTP service and a page in the browser"))
     adaptation.add_commands(commands)
-    paper.add_paper(commands.add_parser("paper", help="the paper's tables and figures: its numbers and ours"))
+    paper.add_paper(
+        commands.add_parser(
+            "paper",
+            usage="groc paper [TABLE] [--run [key=value ...]] [options]",
+            help="the paper's tables and figures: its numbers and ours",
+        )
+    )
     paper.add_search(
         commands.add_parser("search", usage=f"groc search RECIPE {SETTINGS}", help="try settings, choose on valid text")
     )

@@ -120,6 +120,7 @@ SCORED = {
     "oov_share": SHARE,
     "vocabulary": POSITIVE,
     "tokens?": COUNT,
+    "protocol?": Kind("text that begins with strict", lambda value: str(value).startswith("strict")),
     "device?": TEXT,
     "bins?": [BIN],
     "new_by_occurrence?": ([OCCURRENCE], ALL_OCCURRENCES),

@@ -220,7 +220,8 @@ def _of_coverage(coverage: Sequence[Row]) -> Iterator[Claim]:
             if share < 1 and test and tests[1.0]
         }
         ran = [*filter(None, tests.values())]
-        figures = [f"{min(ran):.1f} to {max(ran):.1f}"] if len(ran) > 1 else []
+        seeds = max(row["runs"] for row in mine)
+        figures = [f"{min(ran):.1f} to {max(ran):.1f}, seeds: {seeds}"] if len(ran) > 1 else []
         if how == "groc, at inference":
             leaves: dict[str, Verdict] = {"": not all(stays.values())} if len(stays) == len(mine) - 1 else {}
             yield judge(text, leaves, 1, figures)

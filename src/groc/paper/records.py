@@ -6,8 +6,8 @@ import json
 import math
 import statistics
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ class Results:
                 file=sys.stderr,
             )
         left_out = {run: why for run in self.runs if (why := self._why_not(run))}
+        left_out |= _on_other_texts(run for run in self.runs if run not in left_out)
         self.counted = [run for run in self.runs if run not in left_out]
         """Those that may fill cells."""
         if not quiet:
@@ -124,6 +125,21 @@ class Results:
                 device = models["tied"].get("device", bench["device"])
                 found.append(((not device.startswith("CPU"), len(TIMED & set(timed)), bench["date"]), timed, device))
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
+
+
+def _on_other_texts(runs: Iterable[Run]) -> dict[Run, str]:
+    """Runs of the tables' corpora whose test text is not as long as that of most, and how long it is."""
+    lengths: defaultdict[str, dict[Run, int]] = defaultdict(dict)
+    for run in runs:
+        if run.dataset in RECIPES and not run.adapted and (tokens := (run.test() or {}).get("tokens")):
+            lengths[run.dataset][run] = tokens
+    found = {}
+    for dataset, by_run in lengths.items():
+        (usual, _), *_ = Counter(by_run.values()).most_common(1)
+        for run, tokens in by_run.items():
+            if tokens != usual:
+                found[run] = f"was tested on {tokens:,} tokens, most of {dataset} on {usual:,}"
+    return found
 
 
 def _largest(run: Run) -> float:

@@ -487,7 +487,7 @@ class TestDivergence:
         again = workshop.trainer(tmp_path, tiny_config("tied"), resume=True)
         with torch.no_grad():
             next(again.model.prefix.parameters()).fill_(float("nan"))
-        with pytest.raises(GrocError, match=r"diverged.*; the last good state is kept"):
+        with pytest.raises(GrocError, match=r"diverged.*; the last state before that is kept"):
             again.run()
         assert snapshot(tmp_path) == before
         checkpoint.load(tmp_path)
@@ -523,19 +523,26 @@ class TestDivergence:
         trainer = workshop.trainer(tmp_path, tiny_config("tied", changes={"training.save_minutes": 0.0}))
         weight = next(trainer.model.prefix.parameters())
         weight.register_hook(lambda gradient: gradient * math.nan if trainer.position.step == 4 else gradient)
-        with pytest.raises(GrocError, match=r"diverged.* in epoch 1, .*; the last good state is kept"):
+        with pytest.raises(GrocError, match=r"diverged.* in epoch 1, .*; the last state before that is kept"):
             trainer.run()
         state = load_file(tmp_path / checkpoint.STATE)
         assert all(torch.isfinite(tensor).all() for tensor in state.values() if tensor.is_floating_point())
 
-    def test_a_loss_that_explodes_without_being_infinite_is_no_success(
-        self, workshop: Workshop, tmp_path: Path
+    @pytest.mark.parametrize("times", [20, 1e9])
+    def test_who_does_far_worse_than_an_even_guess_has_diverged(
+        self, workshop: Workshop, tmp_path: Path, times: float
     ) -> None:
         trainer = workshop.trainer(tmp_path, tiny_config("tied"))
-        trainer.losses.fill_(1e9)
-        with pytest.raises(Diverged, match="the perplexity is not finite any more"):
+        trainer.losses.fill_(math.log(times) * (len(trainer.streams) - 1))
+        with pytest.raises(Diverged, match=r"the training perplexity is above .*, 10 times an even guess, in epoch 1"):
             trainer.run()
         assert not (tmp_path / checkpoint.METRICS).exists()
+
+    def test_who_does_somewhat_worse_goes_on(self, workshop: Workshop, tmp_path: Path) -> None:
+        trainer = workshop.trainer(tmp_path, tiny_config("tied", changes={"training.epochs": 1}))
+        trainer.losses.fill_(math.log(5) * (len(trainer.streams) - 1))
+        trainer.run()
+        assert metrics(tmp_path)[0]["train_perplexity"] > len(trainer.model.vocabulary)
 
 
 class TestLearning:

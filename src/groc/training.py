@@ -35,6 +35,9 @@ from groc.sharing import SharedEncoder
 from groc.signals import Interrupted, StopSignals
 from groc.streams import cut_streams, random_offsets, rotated
 
+HOPELESS = 10
+"""Times the perplexity of an even guess among all words: who is above that in the mean of an epoch has diverged."""
+
 
 class Diverged(GrocError):
     """Training with these settings leads nowhere."""
@@ -276,30 +279,31 @@ class Trainer:
         """The mean loss of each stream of this process in this epoch so far."""
         means = self.losses / max(self.position.words / self.options.batch, 1)
         if not means.isfinite().all():
-            raise self._diverged("the loss is")
+            raise self._diverged("the loss is not finite any more")
         return means
 
     def _diverged(self, what: str) -> Diverged:
         kept = ""
         if self.kept_step is not None:
-            state = "the last good state" if self.kept_step else "nothing but the start of the run"
+            state = "the last state before that" if self.kept_step else "nothing but the start of the run"
             best = f", besides the best weights, those of epoch {self.position.best_epoch}"
             kept = f"; {state} is kept in {self.folder}{best if self.position.best_epoch else ''}"
         clip = "training.clip" if self.options.clip else "clip gradients (training.clip, where 0 is no clipping)"
         return Diverged(
-            f"Training diverged: {what} not finite any more in epoch {self.position.epoch + 1}, at or before step "
-            f"{self.position.step}: lower training.rate or {clip} and start again{kept}."
+            f"Training diverged: {what} in epoch {self.position.epoch + 1}, at or before step {self.position.step}: "
+            f"lower training.rate or {clip} and start again{kept}."
         )
 
     def _end_epoch(self, progress: Progress) -> None:
         position = self.position
         losses = torch.cat(self.group.gather(self._mean_losses()))
         train_loss = losses.mean().item()
-        if not math.isfinite(perplexity(train_loss)):
-            raise self._diverged("the perplexity is")
+        hopeless = HOPELESS * len(self.model.vocabulary)
+        if train_loss > math.log(hopeless):
+            raise self._diverged(f"the training perplexity is above {hopeless:,}, {HOPELESS} times an even guess,")
         valid_loss = self._valid_loss()
         if not math.isfinite(perplexity(valid_loss)):
-            raise self._diverged("the valid perplexity is")
+            raise self._diverged("the valid perplexity is not finite any more")
         gained = valid_loss < position.best
         rate = self._rate()
         position.epoch += 1
@@ -382,7 +386,7 @@ class Trainer:
         """Everything needed to go on, in one file that replaces the last one in one step."""
         self._mean_losses()
         if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
-            raise self._diverged("weights are")
+            raise self._diverged("weights are not finite any more")
         with self.saves.timed():
             resuming.save(self)
         self.kept_step = self.position.step

@@ -250,7 +250,7 @@ _ALL = (
         (*_MODEL, "published"), ("parameters", "test"), tuple(_size_cells()), measured,
         note="`published`: where the figure beside ours stands; those from `elsewhere` are of the work that the row "
         "names, and not in the paper's table, which is of penn alone. `groc with characters` has the paper's encoder, "
-        "and on penn no output network. The best recipes have at most 24 million parameters; they are ours, and not in "
+        "and no output network. The best recipes have at most 24 million parameters; they are ours, and not in "
         "it either. Those of penn have a mixture of ten softmaxes, those of wikitext-2 have one softmax; of "
         "AWD-LSTM only the rows that say so have a mixture. "
         f"{OUR_GROC}",

@@ -1070,6 +1070,21 @@ def test_what_is_missing_is_trained_once(
 ANOTHER_CORPUS = "tokens of training, but the penn of these results 929,589"
 
 
+def test_a_row_that_diverges_is_left_out_and_stops_no_other(
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    # The rate of what composes words: the first row has that, and the second nothing of it.
+    settings = small({"training.encoder_rate": 1e37, "training.epochs": 1, "training.clip": 0.0})
+    chosen = ["--dataset", "penn", "--model", "convolutional", "--model", "tied"]
+    assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
+    assert re.search(r"penn-convolutional-\w+-seed1 is left out: Training diverged", capsys.readouterr().err)
+    assert [row_of("main", tmp_path, dataset="penn", model=model)["runs"] for model in ("convolutional", "tied")] == [
+        0,
+        1,
+    ]
+
+
 @pytest.mark.parametrize("lacks", ["corpora/wikitext-2", "corpora/penn has no file with a test text", ANOTHER_CORPUS])
 def test_a_text_that_is_not_there_is_known_before_training(
     lacks: str, tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]

@@ -528,21 +528,39 @@ class TestDivergence:
         state = load_file(tmp_path / checkpoint.STATE)
         assert all(torch.isfinite(tensor).all() for tensor in state.values() if tensor.is_floating_point())
 
-    @pytest.mark.parametrize("times", [20, 1e9])
-    def test_who_does_far_worse_than_an_even_guess_has_diverged(
-        self, workshop: Workshop, tmp_path: Path, times: float
+    @pytest.mark.parametrize("more", [math.log(20), 1e9])  # of the second the perplexity is not finite
+    def test_far_worse_than_an_even_guess_is_diverged_and_the_best_weights_stay(
+        self, workshop: Workshop, tmp_path: Path, more: float
     ) -> None:
-        trainer = workshop.trainer(tmp_path, tiny_config("tied"))
-        trainer.losses.fill_(math.log(times) * (len(trainer.streams) - 1))
-        with pytest.raises(Diverged, match=r"the training perplexity is above .*, 10 times an even guess, in epoch 1"):
-            trainer.run()
-        assert not (tmp_path / checkpoint.METRICS).exists()
+        expected = workshop.run(tmp_path / "expected", tiny_config("tied", changes={"training.epochs": 1}))
+        trainer = workshop.trainer(tmp_path / "run", tiny_config("tied"))
+        trainer.save_state()
+        step, second = trainer.step, expected.position.step
 
-    def test_who_does_somewhat_worse_goes_on(self, workshop: Workshop, tmp_path: Path) -> None:
+        def worse() -> None:
+            if trainer.position.step == second:  # the first of the second epoch
+                trainer.losses.fill_(more * (len(trainer.streams) - 1))
+            step()
+
+        trainer.step = worse  # type: ignore[method-assign]
+        above = r"the training perplexity is above .*, 10 times an even guess, in epoch 2"
+        with pytest.raises(Diverged, match=rf"{above}, .* besides the best weights, those of epoch 1"):
+            trainer.run()
+        assert [row["epoch"] for row in metrics(tmp_path / "run")] == [1]
+        kept, there = (load_file(tmp_path / name / checkpoint.WEIGHTS) for name in ("run", "expected"))
+        assert all(torch.equal(kept[name], there[name]) for name in there)
+
+    def test_somewhat_worse_than_an_even_guess_goes_on(self, workshop: Workshop, tmp_path: Path) -> None:
         trainer = workshop.trainer(tmp_path, tiny_config("tied", changes={"training.epochs": 1}))
         trainer.losses.fill_(math.log(5) * (len(trainer.streams) - 1))
         trainer.run()
         assert metrics(tmp_path)[0]["train_perplexity"] > len(trainer.model.vocabulary)
+
+    def test_orthogonalised_steps_are_not_to_be_clipped(self, workshop: Workshop, tmp_path: Path) -> None:
+        trainer = workshop.trainer(tmp_path, tiny_config(changes={"training.matrix_rate": 1.0}))
+        trainer.losses.fill_(math.inf)
+        with pytest.raises(Diverged, match=r"lower training\.rate or leave out training\.matrix_rate and start again"):
+            trainer.run()
 
 
 class TestLearning:

@@ -69,7 +69,7 @@ SIZES = {
 MODELS: dict[str, tuple[str, ...]] = {
     "tied": ("tied",),
     "convolutional": ("convolutional",),
-    "groc, characters": ("groc-characters", "output.depth=0"),
+    "groc, characters": ("groc-characters",),
     "groc, n-grams": ("groc", "output.depth=0"),
 }
 """The models by name, each a variant of the recipe with settings. The first is what the others are compared with. GroC

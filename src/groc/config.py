@@ -142,7 +142,8 @@ class Training:
     """Multiplies the rate for what composes all words alike (not for rows of words or n-grams, or the LSTMs)."""
     matrix_rate: float = 0.0
     """Above 0: matrices that compose words move in orthogonalised steps (Muon), of the rate times this times their own
-    size; 0: they are Adam's, with `encoder_rate`. GroC with an output network of two layers diverged at .25 and .6."""
+    size; 0: they are Adam's, with `encoder_rate`. On Penn, at a rate of .002, GroC with its output network diverged
+    with .25 and with .6 (EXPERIMENTS.md)."""
     clip: float = 0.1
     """The largest norm of the gradient; 0: no clipping."""
     weight_decay: float = 0.0

@@ -35,8 +35,9 @@ from groc.sharing import SharedEncoder
 from groc.signals import Interrupted, StopSignals
 from groc.streams import cut_streams, random_offsets, rotated
 
-HOPELESS = 10
-"""Times the perplexity of an even guess among all words: who is above that in the mean of an epoch has diverged."""
+EVEN_GUESSES = 10
+"""A training has diverged if its perplexity, in the mean of an epoch, is above so many times that of an even guess
+among all words: a first epoch with large steps may be a little above one."""
 
 
 class Diverged(GrocError):
@@ -288,19 +289,21 @@ class Trainer:
             state = "the last state before that" if self.kept_step else "nothing but the start of the run"
             best = f", besides the best weights, those of epoch {self.position.best_epoch}"
             kept = f"; {state} is kept in {self.folder}{best if self.position.best_epoch else ''}"
-        clip = "training.clip" if self.options.clip else "clip gradients (training.clip, where 0 is no clipping)"
+        other = "training.clip" if self.options.clip else "clip gradients (training.clip, where 0 is no clipping)"
+        if self.options.matrix_rate:  # such steps are as large whatever the gradient is
+            other = "leave out training.matrix_rate"
         return Diverged(
             f"Training diverged: {what} in epoch {self.position.epoch + 1}, at or before step {self.position.step}: "
-            f"lower training.rate or {clip} and start again{kept}."
+            f"lower training.rate or {other} and start again{kept}."
         )
 
     def _end_epoch(self, progress: Progress) -> None:
         position = self.position
         losses = torch.cat(self.group.gather(self._mean_losses()))
         train_loss = losses.mean().item()
-        hopeless = HOPELESS * len(self.model.vocabulary)
-        if train_loss > math.log(hopeless):
-            raise self._diverged(f"the training perplexity is above {hopeless:,}, {HOPELESS} times an even guess,")
+        limit = EVEN_GUESSES * len(self.model.vocabulary)
+        if train_loss > math.log(limit):
+            raise self._diverged(f"the training perplexity is above {limit:,}, {EVEN_GUESSES} times an even guess,")
         valid_loss = self._valid_loss()
         if not math.isfinite(perplexity(valid_loss)):
             raise self._diverged("the valid perplexity is not finite any more")

@@ -35,9 +35,10 @@ UNLIKE = {"median": "difference of medians", "mean": "difference of means"}
 """What a bar is that is no median of differences, and so cannot be compared with one that is."""
 CROWDED = 20
 """Million parameters: from there on models are so many that the names of others stand on the right, and ours left."""
-RIGHT, LEFT = ("tied",), ("AWD-LSTM MoS",)
-"""Names that stand on the other side all the same: of smaller models, where that of GroC is on the left, and of one
-that is a little smaller than ours, whose names would lie on it."""
+RIGHT = ("tied",)
+"""Smaller models whose names stand on the right all the same: on the left is that of GroC, which is about as large."""
+LEFT = ("AWD-LSTM MoS",)
+"""Of the others among the crowded, whose name would lie on those of ours."""
 WIDTH = 220
 """Of the lines below a figure, in characters."""
 
@@ -119,7 +120,7 @@ def _sizes(picture: Any, results: Results) -> None:
                     face = "none" if "dynamic" in row["model"] else colour
                     shape = "s" if ours and figures is row["paper"] else "o"
                     axes.scatter(*place, s=24, marker=shape, facecolors=face, edgecolors=colour)
-                    is_left = ours or name in LEFT if place[0] >= CROWDED else name not in RIGHT
+                    is_left = (ours or name in LEFT) if place[0] >= CROWDED else name not in RIGHT
                     looks = {"fontsize": 6, "va": "center", "color": colour, "ha": "right" if is_left else "left"}
                     axes.annotate(label, place, (-5 if is_left else 5, 0), textcoords="offset points", **looks)
         axes.set(title=dataset, xlabel="million parameters", ylabel="test perplexity")

@@ -32,6 +32,7 @@ from groc.recipe import recipe_names, variant_names
 from groc.report import summarise, to_json
 from groc.results import PAIRED, RESULT, add_evaluation, circumstances
 from groc.scoring import score
+from groc.training import Diverged
 
 
 def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, settings: Sequence[str]) -> None:
@@ -63,7 +64,11 @@ def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, s
         print(f"All of it is recorded in {place.results}: there is nothing to run.", file=sys.stderr)
     for seed in range(1, seeds + 1):  # every cell once before any cell twice
         for job, extras in jobs:
-            _fill(job, _config(job, seed, place, settings), extras, place)
+            config = _config(job, seed, place, settings)
+            try:
+                _fill(job, config, extras, place)
+            except Diverged as error:
+                print(f"{run_name(config)} is left out: {error}", file=sys.stderr)
         if table.name == "frequency":
             for rival in (job for job, _ in jobs if job.variant != "groc"):
                 groc = Job(rival.dataset, "groc")

@@ -18,7 +18,7 @@ from groc.paper.judging import SPREADS, Claim
 from groc.paper.open_claims import open_claims, ratio
 from groc.paper.published import DATASETS, MODELS
 from groc.paper.runs import Job, Run
-from groc.paper.searches import as_long
+from groc.paper.searches import TUNED, as_long, values_tried
 from groc.paper.table import Row, figures_of
 from groc.report import table as laid_out
 
@@ -41,7 +41,7 @@ decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this 
 """
 HOW_NEAR = (
     f"Perplexities of penn and wikitext-2 are too near to be told apart where they differ by no more than {SPREADS} "
-    "times the spread over seeds, the largest that is known of the rows that are compared (of models with "
+    "times the spread over seeds, the largest that is known of any row of the table on that text (of models with "
     f"{LARGE}: of all settings that were run). What GroC gains on rare words must differ from what it gains on "
     f"frequent ones by more than {LOSSES_APART} nats. Texts of other domains, times and sizes are compared as they are."
 )
@@ -116,21 +116,26 @@ def open_questions(results: Results) -> list[str]:
 
 
 def settings_run(results: Results) -> str:
-    """How many settings each model of the main comparison was trained with, in the course that is shown and in all."""
-    lines = []
-    for model in MODELS:
-        line = [model]
-        for job in (Job(dataset, model) for dataset in DATASETS):
-            shown = results.of(job)[:1]
-            courses = {run.repeated[0]: course(run) for run in as_long(results, job)}
-            line += [str(len(courses)), str(sum(one == course(run) for one in courses.values() for run in shown))]
-        lines.append(line)
-    head = ["model", *(name for dataset in DATASETS for name in (dataset, f"{dataset}, same course"))]
-    return (
+    """How many settings each model of the main comparison was trained with, in the course that is shown and in all, and
+    which values of what was varied for all of them."""
+    counted, values = [], []
+    for dataset, model in ((dataset, model) for dataset in DATASETS for model in MODELS):
+        job = Job(dataset, model)
+        shown = results.of(job)[:1]
+        courses = {run.repeated[0]: course(run) for run in as_long(results, job)}
+        same = sum(one == course(run) for one in courses.values() for run in shown)
+        counted.append([dataset, model, str(len(courses)), str(same)])
+        values.append(list(values_tried(results, job).values()) or [""] * len(TUNED))
+    lines = [[*numbers, *tried] for numbers, tried in zip(counted, values, strict=True)]
+    head = ["dataset", "model", "settings", "same course", *TUNED.values()]
+    told = (
         "How many settings each model was trained with for as many epochs as its row in the tables, or more, seeds not "
-        "counted. `same course`: how many of them had the course of training of that row. Shorter probes and runs with "
-        f"settings that no longer exist are not counted; most of them are GroC's.\n\n{laid_out(head, lines)}\n"
+        "counted; `same course`: how many of them had the course of training of that row; and what values these had of "
+        "what was varied for all models, that of the row in bold. (Of two values the better one is always at an edge: "
+        "others may help.) Shorter probes and runs with settings that no longer exist are not counted, most of them "
+        "GroC's, nor is what diverged."
     )
+    return f"{told}\n\n{laid_out(head, lines)}\n"
 
 
 def _by_dataset(keys: Sequence[tuple[str, str]]) -> str:

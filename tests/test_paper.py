@@ -41,7 +41,8 @@ from groc.paper import TABLES, Results, announcing, published
 from groc.paper.figures import FIGURES
 from groc.paper.records import TIMED
 from groc.paper.running import evaluate
-from groc.paper.runs import AS_GOOD, Run, best, identity
+from groc.paper.runs import AS_GOOD, Job, Run, best, identity
+from groc.paper.searches import as_long, values_tried
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise
 from groc.results import PRUNED, add_evaluation, text_name, write_result
@@ -538,6 +539,22 @@ def test_cross_domain_rows_come_from_evaluations(tmp_path: Path, recorder: Recor
     cache = row_of("caches", tmp_path)
     assert (cache["text"], cache["lambda"], cache["theta"]) == ("news-2008/valid", 0.8, 0.5)
     assert "/x/" not in path.read_text()
+
+
+def test_values_that_were_tried_are_those_of_runs_that_learned_to_the_end(tmp_path: Path, recorder: Recorder) -> None:
+    recorder("penn/tied", 90, training__rate=0.001)
+    recorder("penn/tied", 80, training__rate=0.002)
+    recorder("penn/tied", 95, training__rate=0.003, training__epochs=200)  # as long, but in another course
+    diverged = recorder("penn/tied", 85, training__rate=0.004)
+    record = json.loads(diverged.read_text(encoding="utf-8"))
+    record["curve"][-1]["valid_perplexity"] = 1e9
+    diverged.write_text(json.dumps(record), encoding="utf-8")
+    results = Results(tmp_path / "results")
+    tried = values_tried(results, Job("penn", "tied"))
+    assert tried["rate"] == "0.001, **0.002**"
+    assert tried["dropout of outputs"] == "**0**"
+    assert len(as_long(results, Job("penn", "tied"))) == 3
+    assert values_tried(results, Job("penn", "groc")) == {}
 
 
 def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> None:
@@ -1070,19 +1087,19 @@ def test_what_is_missing_is_trained_once(
 ANOTHER_CORPUS = "tokens of training, but the penn of these results 929,589"
 
 
-def test_a_row_that_diverges_is_left_out_and_stops_no_other(
+def test_a_row_that_diverges_stops_no_other_and_is_named_in_the_end(
     tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
     # The rate of what composes words: the first row has that, and the second nothing of it.
     settings = small({"training.encoder_rate": 1e37, "training.epochs": 1, "training.clip": 0.0})
     chosen = ["--dataset", "penn", "--model", "convolutional", "--model", "tied"]
-    assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 0
-    assert re.search(r"penn-convolutional-\w+-seed1 is left out: Training diverged", capsys.readouterr().err)
-    assert [row_of("main", tmp_path, dataset="penn", model=model)["runs"] for model in ("convolutional", "tied")] == [
-        0,
-        1,
-    ]
+    assert main(["paper", "main", "--run", *chosen, *folders, *settings]) == 1
+    told = capsys.readouterr().err
+    assert re.search(r"penn-convolutional-\w+-seed1 is left out: Training diverged", told)
+    assert re.search(r"These diverged, and fill no cell: penn-convolutional-\w+-seed1\.$", told.strip())
+    for model, runs in (("convolutional", 0), ("tied", 1)):
+        assert row_of("main", tmp_path, dataset="penn", model=model)["runs"] == runs
 
 
 @pytest.mark.parametrize("lacks", ["corpora/wikitext-2", "corpora/penn has no file with a test text", ANOTHER_CORPUS])

@@ -31,7 +31,7 @@ from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, ha
 from groc.recipe import load_recipe
 from groc.search import FEWEST, LOCK, RECORD, Curve, Search, Trial, Watch, read_curve
 from groc.signals import Interrupted
-from groc.training import Trainer
+from groc.training import Diverged, Trainer
 
 RATES: Space = {"training.rate": ["0.02", "0.01"]}
 TWO: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0.0", "0.2"]}
@@ -323,6 +323,23 @@ def test_a_trial_that_diverges_fails_and_the_search_goes_on(untested: Path, tmp_
     search.run()
     assert [trial.state for trial in search.trials] == ["failed", "done"]
     assert search.best is search.trials[1]
+
+
+def test_a_trial_that_diverges_says_what_it_had_reached(
+    untested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = groc.search.train
+
+    def diverging(config: Config, folder: Path, **more: Any) -> dict[str, Any]:
+        train(config, folder, **more)
+        raise Diverged("in the end")
+
+    monkeypatch.setattr("groc.search.train", diverging)
+    search = made(untested, tmp_path / "out", {"training.rate": ["0.01"]})
+    search.run()
+    (trial,) = search.trials
+    assert (trial.state, trial.valid_perplexity) == ("failed", min(read_curve(search.path(trial)).values()))
+    assert search.best is None
 
 
 @pytest.mark.parametrize(

@@ -528,9 +528,17 @@ class TestDivergence:
         state = load_file(tmp_path / checkpoint.STATE)
         assert all(torch.isfinite(tensor).all() for tensor in state.values() if tensor.is_floating_point())
 
-    @pytest.mark.parametrize("more", [math.log(20), 1e9])  # of the second the perplexity is not finite
+    def test_a_loss_that_explodes_without_being_infinite_is_no_success(
+        self, workshop: Workshop, tmp_path: Path
+    ) -> None:
+        trainer = workshop.trainer(tmp_path, tiny_config("tied"))
+        trainer.losses.fill_(1e9)
+        with pytest.raises(Diverged, match="the perplexity is not finite any more"):
+            trainer.run()
+        assert not (tmp_path / checkpoint.METRICS).exists()
+
     def test_far_worse_than_an_even_guess_is_diverged_and_the_best_weights_stay(
-        self, workshop: Workshop, tmp_path: Path, more: float
+        self, workshop: Workshop, tmp_path: Path
     ) -> None:
         expected = workshop.run(tmp_path / "expected", tiny_config("tied", changes={"training.epochs": 1}))
         trainer = workshop.trainer(tmp_path / "run", tiny_config("tied"))
@@ -539,7 +547,7 @@ class TestDivergence:
 
         def worse() -> None:
             if trainer.position.step == second:  # the first of the second epoch
-                trainer.losses.fill_(more * (len(trainer.streams) - 1))
+                trainer.losses.fill_(math.log(20) * (len(trainer.streams) - 1))
             step()
 
         trainer.step = worse  # type: ignore[method-assign]
@@ -550,9 +558,10 @@ class TestDivergence:
         kept, there = (load_file(tmp_path / name / checkpoint.WEIGHTS) for name in ("run", "expected"))
         assert all(torch.equal(kept[name], there[name]) for name in there)
 
-    def test_somewhat_worse_than_an_even_guess_goes_on(self, workshop: Workshop, tmp_path: Path) -> None:
-        trainer = workshop.trainer(tmp_path, tiny_config("tied", changes={"training.epochs": 1}))
-        trainer.losses.fill_(math.log(5) * (len(trainer.streams) - 1))
+    def test_after_a_bad_first_epoch_it_goes_on(self, workshop: Workshop, tmp_path: Path) -> None:
+        """Words that start too large are worse than guessing at first, and may be learned all the same."""
+        trainer = workshop.trainer(tmp_path, tiny_config("tied", changes={"training.epochs": 2}))
+        trainer.losses.fill_(math.log(20) * (len(trainer.streams) - 1))
         trainer.run()
         assert metrics(tmp_path)[0]["train_perplexity"] > len(trainer.model.vocabulary)
 

@@ -269,6 +269,7 @@ class Search:
             write_result(folder / RESULT, config, choose(config.compute), facts, read_metrics(folder))
         except (Diverged, torch.OutOfMemoryError) as error:
             trial.state = "failed"
+            trial.valid_perplexity = min(read_curve(folder).values(), default=None)  # what it had reached before
             print(f"{folder} failed: {error}", file=sys.stderr)
         except (Busy, Begun):
             raise  # the folder is another process's, and not to be removed

@@ -37,7 +37,7 @@ from groc.streams import cut_streams, random_offsets, rotated
 
 EVEN_GUESSES = 10
 """A training has diverged if its perplexity, in the mean of an epoch, is above so many times that of an even guess
-among all words: a first epoch with large steps may be a little above one."""
+among all words. The first epoch does not count: it holds the start."""
 
 
 class Diverged(GrocError):
@@ -301,8 +301,10 @@ class Trainer:
         position = self.position
         losses = torch.cat(self.group.gather(self._mean_losses()))
         train_loss = losses.mean().item()
+        if not math.isfinite(perplexity(train_loss)):
+            raise self._diverged("the perplexity is not finite any more")
         limit = EVEN_GUESSES * len(self.model.vocabulary)
-        if train_loss > math.log(limit):
+        if position.epoch and train_loss > math.log(limit):
             raise self._diverged(f"the training perplexity is above {limit:,}, {EVEN_GUESSES} times an even guess,")
         valid_loss = self._valid_loss()
         if not math.isfinite(perplexity(valid_loss)):

@@ -55,7 +55,7 @@ def paper(
         )
     if seeds is not None and seeds < 1:
         raise GrocError(f"--seeds is how many seeds are trained, 1 or more, not {seeds}.")
-    table = TABLES[name]
+    table, diverged = TABLES[name], list[str]()
     if figure:
         check_figure(name, figure)
     if run:
@@ -75,7 +75,7 @@ def paper(
 
                 run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
             else:
-                _run_cells(table, place, seeds or 1, only, settings)
+                diverged = _run_cells(table, place, seeds or 1, only, settings)
     elif any(only.values()) or corpora or seeds is not None:
         raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
@@ -95,6 +95,8 @@ def paper(
         if name in FIGURES and not figure and any(row["runs"] for row in rows):
             command = ["groc", "paper", name, "--results", results, "--figure", f"{name}.png"]
             print(f"\nAs a figure: {shlex.join(command)}")
+    if diverged:
+        raise GrocError(f"These diverged, and fill no cell: {', '.join(diverged)}.")
 
 
 def _with(place: str) -> list[str]:
@@ -109,7 +111,8 @@ def _with(place: str) -> list[str]:
 
 def _run_cells(
     table: Table, place: Place, seeds: int, only: Mapping[str, Sequence[str]], settings: Sequence[str]
-) -> None:
+) -> list[str]:
+    """Train what is missing; the names of runs that diverged."""
     from groc.paper.running import run_missing
 
     ours = [cell for cell in table.cells if cell.job]
@@ -125,7 +128,7 @@ def _run_cells(
     cells = [cell for cell in ours if all(not names or cell.keys[key] in names for key, names in only.items())]
     if not cells:
         raise GrocError(f"groc paper {table.name} has no cell with such a --dataset and --model: leave one out.")
-    run_missing(table, cells, place, seeds, settings)
+    return run_missing(table, cells, place, seeds, settings)
 
 
 def _list(results: Results, as_json: bool) -> None:

@@ -35,8 +35,10 @@ from groc.scoring import score
 from groc.training import Diverged
 
 
-def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, settings: Sequence[str]) -> None:
-    """Fill the cells with runs of the recipes as they stand, and record them."""
+def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, settings: Sequence[str]) -> list[str]:
+    """Fill the cells with runs of the recipes as they stand, and record them. The names of those that diverged, which
+    fill none."""
+    diverged: list[str] = []
     known_runs = Results(place.results, quiet=True)
     if table.name == "data":
         missing = [cell.keys["dataset"] for cell in cells if f"data/{cell.keys['dataset']}" not in known_runs.data]
@@ -44,7 +46,7 @@ def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, s
             record_data(dataset, place)
         if not missing:
             print(f"All of it is recorded in {place.results}: take a record away to measure anew.", file=sys.stderr)
-        return
+        return diverged
     known = {f"{recipe}/{variant}" for recipe in recipe_names() for variant in variant_names(recipe)}
     jobs = [(cell.job, cell.extras) for cell in cells if cell.job]
     if table.name == "frequency":  # its rows are of the rivals alone, and each is compared with GroC
@@ -68,7 +70,8 @@ def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, s
             try:
                 _fill(job, config, extras, place)
             except Diverged as error:
-                print(f"{run_name(config)} is left out: {error}", file=sys.stderr)
+                diverged.append(run_name(config))
+                print(f"{diverged[-1]} is left out: {error}", file=sys.stderr)
         if table.name == "frequency":
             for rival in (job for job, _ in jobs if job.variant != "groc"):
                 groc = Job(rival.dataset, "groc")
@@ -78,6 +81,7 @@ def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, s
             if TIMED - set(known_runs.timings(dataset)[0]):
                 bench = _bench(dataset, place.results)
                 print(f"--run times nothing: the seconds of {dataset} come from {bench}", file=sys.stderr)
+    return diverged
 
 
 def _bench(dataset: str, results: Path) -> str:

@@ -58,6 +58,9 @@ class Run:
         self.recipe, _, variant = record["name"].partition(" on ")[0].partition("/")
         variant = variant or self.settings["output.kind"]
         self.variant = SAME.get(f"{self.recipe}/{variant}", variant)
+        valid = [row["valid_perplexity"] for row in self.curve]
+        self.diverged = bool(valid) and valid[-1] > valid[0]
+        """Whether it ended worse than it began."""
         self.repeated = identity(self.settings), self.seed
         """The same for two records of what is, but for the machine, one run."""
 

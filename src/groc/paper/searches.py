@@ -16,6 +16,12 @@ from groc.paper.runs import NOT_SETTINGS, VARIED, Job, Run, unused
 from groc.paper.table import Row
 
 EPOCHS = "training.epochs"
+TUNED = {
+    "training.rate": "rate",
+    "prefix.input_dropout": "dropout of prefixes",
+    "output.dropout": "dropout of outputs",
+}
+"""What was varied for all models, by name. All dropouts of a prefix network were varied together with this one."""
 ROUNDED = 0.1
 """Values that differ by no more than this share are taken as the same."""
 
@@ -74,10 +80,31 @@ def settings_of(results: Results, job: Job) -> set[str]:
 
 
 def as_long(results: Results, job: Job) -> list[Run]:
-    """The runs of a model that were trained for as many epochs as its row in the tables, or more."""
+    """The runs of a model that were trained for as many epochs as its row in the tables, or more, and learned to the
+    end."""
     shown = results.of(job)[:1]
-    runs = (run for run in (*results.counted, *results.bundled) if job.wants(run))
+    runs = (run for run in (*results.counted, *results.bundled) if job.wants(run) and not run.diverged)
     return [run for run in runs if shown and run.settings[EPOCHS] >= shown[0].settings[EPOCHS]]
+
+
+def _in_its_course(results: Results, job: Job) -> list[Run]:
+    """Those of them that had the course of training of the row."""
+    shown = results.of(job)[:1]
+    return [run for run in as_long(results, job) if course(run) == course(shown[0])]
+
+
+def values_tried(results: Results, job: Job) -> dict[str, str]:
+    """By name of what was varied for all models the values that were trained as long as the row, in its course; that of
+    the row is in bold."""
+    shown, runs = results.of(job)[:1], _in_its_course(results, job)
+    return {
+        name: ", ".join(
+            f"**{value:g}**" if value == row.settings[key] else f"{value:g}"
+            for value in sorted({run.settings[key] for run in runs})
+        )
+        for key, name in TUNED.items()
+        for row in shown
+    }
 
 
 def untried(results: Results, job: Job) -> str:
@@ -86,9 +113,7 @@ def untried(results: Results, job: Job) -> str:
 
     Settings of the course and those that tables vary are left out, since such a run would belong to another row.
     """
-    shown = results.of(job)[:1]
-    long = [run for run in as_long(results, job) if course(run) == course(shown[0])]
-    found = []
+    shown, long, found = results.of(job)[:1], _in_its_course(results, job), []
     for search in searches_of(results, job) if long else ():
         # What diverged has no perplexity.
         done = [trial for trial in search["trials"] if trial.get("valid_perplexity") and trial.get("state") == "done"]

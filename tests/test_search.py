@@ -25,13 +25,14 @@ from groc.checkpoint import METRICS, STATE
 from groc.cli import main
 from groc.commands.search import published, with_own_values
 from groc.config import Config
+from groc.divergence import Diverged
 from groc.errors import GrocError
 from groc.paper import TABLES, Results
 from groc.proposals import Outcome, Range, Space, ask_optuna, distinct, grid, has, idle, parse_space
 from groc.recipe import load_recipe
 from groc.search import FEWEST, LOCK, RECORD, Curve, Search, Trial, Watch, read_curve
 from groc.signals import Interrupted
-from groc.training import Diverged, Trainer
+from groc.training import Trainer
 
 RATES: Space = {"training.rate": ["0.02", "0.01"]}
 TWO: Space = {"training.rate": Range(1e-3, 1e-1, False), "output.dropout": ["0.0", "0.2"]}

@@ -27,6 +27,7 @@ from groc.building import build
 from groc.compute import Group, choose
 from groc.config import Config, Training
 from groc.corpus import Corpus
+from groc.divergence import Diverged
 from groc.errors import GrocError
 from groc.lexicon import Glossary
 from groc.naive import embed_naively
@@ -35,7 +36,7 @@ from groc.orthogonal import AdamAndOrthogonal, orthogonalised
 from groc.resuming import SHARE_OF_TIME, Saves
 from groc.signals import Interrupted
 from groc.streams import cut_streams, rotated
-from groc.training import Diverged, Trainer
+from groc.training import Trainer
 from groc.vocabulary import Vocabulary
 
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {

@@ -24,6 +24,7 @@ from groc.commands.train import run as train
 from groc.compute import Group, choose
 from groc.config import Config
 from groc.corpus import Corpus
+from groc.divergence import Diverged
 from groc.errors import GrocError
 from groc.files import alone, write_text
 from groc.metrics import read_metrics
@@ -47,7 +48,6 @@ from groc.report import to_json
 from groc.results import PRUNED, RESULT, circumstances, write_result
 from groc.running import Begun, Busy, alone_in, may_resume
 from groc.signals import Interrupted
-from groc.training import Diverged
 
 RECORD, LOCK = "search.json", "search.lock"
 FEWEST = 4

@@ -17,6 +17,7 @@ from groc import checkpoint, resuming
 from groc.compute import Group, Policy, seed_apart
 from groc.config import Config
 from groc.corpus import Ids, Text
+from groc.divergence import Diverged, diverged, what_diverged
 from groc.drawn import DrawnWords
 from groc.errors import GrocError
 from groc.files import append_line
@@ -34,14 +35,6 @@ from groc.scoring import Scores, score
 from groc.sharing import SharedEncoder
 from groc.signals import Interrupted, StopSignals
 from groc.streams import cut_streams, random_offsets, rotated
-
-EVEN_GUESSES = 10
-"""A training has diverged if its perplexity, in the mean of an epoch, is above so many times that of an even guess
-among all words. The first epoch does not count: it holds the start."""
-
-
-class Diverged(GrocError):
-    """Training with these settings leads nowhere."""
 
 
 class Trainer:
@@ -284,28 +277,14 @@ class Trainer:
         return means
 
     def _diverged(self, what: str) -> Diverged:
-        kept = ""
-        if self.kept_step is not None:
-            state = "the last state before that" if self.kept_step else "nothing but the start of the run"
-            best = f", besides the best weights, those of epoch {self.position.best_epoch}"
-            kept = f"; {state} is kept in {self.folder}{best if self.position.best_epoch else ''}"
-        other = "training.clip" if self.options.clip else "clip gradients (training.clip, where 0 is no clipping)"
-        if self.options.matrix_rate:  # such steps are as large whatever the gradient is
-            other = "leave out training.matrix_rate"
-        return Diverged(
-            f"Training diverged: {what} in epoch {self.position.epoch + 1}, at or before step {self.position.step}: "
-            f"lower training.rate or {other} and start again{kept}."
-        )
+        return diverged(what, self.options, self.position, self.folder, self.kept_step)
 
     def _end_epoch(self, progress: Progress) -> None:
         position = self.position
         losses = torch.cat(self.group.gather(self._mean_losses()))
         train_loss = losses.mean().item()
-        if not math.isfinite(perplexity(train_loss)):
-            raise self._diverged("the perplexity is not finite any more")
-        limit = EVEN_GUESSES * len(self.model.vocabulary)
-        if position.epoch and train_loss > math.log(limit):
-            raise self._diverged(f"the training perplexity is above {limit:,}, {EVEN_GUESSES} times an even guess,")
+        if what := what_diverged(train_loss, position.epoch, len(self.model.vocabulary)):
+            raise self._diverged(what)
         valid_loss = self._valid_loss()
         if not math.isfinite(perplexity(valid_loss)):
             raise self._diverged("the valid perplexity is not finite any more")

@@ -18,6 +18,7 @@ from groc.commands.evaluate import evaluate as evaluate_run
 from groc.compute import choose, device_name
 from groc.config import Compute, Config
 from groc.corpus import Corpus
+from groc.divergence import Diverged
 from groc.errors import GrocError
 from groc.files import in_turn, write_text
 from groc.forms import FormsCompiler, coverage
@@ -32,7 +33,6 @@ from groc.recipe import recipe_names, variant_names
 from groc.report import summarise, to_json
 from groc.results import PAIRED, RESULT, add_evaluation, circumstances
 from groc.scoring import score
-from groc.training import Diverged
 
 
 def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, settings: Sequence[str]) -> list[str]:

@@ -118,21 +118,21 @@ def open_questions(results: Results) -> list[str]:
 def settings_run(results: Results) -> str:
     """How many settings each model of the main comparison was trained with, in the course that is shown and in all, and
     which values of what was varied for all of them."""
-    counted, values = [], []
+    lines = []
     for dataset, model in ((dataset, model) for dataset in DATASETS for model in MODELS):
         job = Job(dataset, model)
         shown = results.of(job)[:1]
         courses = {run.repeated[0]: course(run) for run in as_long(results, job)}
         same = sum(one == course(run) for one in courses.values() for run in shown)
-        counted.append([dataset, model, str(len(courses)), str(same)])
-        values.append(list(values_tried(results, job).values()) or [""] * len(TUNED))
-    lines = [[*numbers, *tried] for numbers, tried in zip(counted, values, strict=True)]
+        tried = list(values_tried(results, job).values()) or [""] * len(TUNED)
+        lines.append([dataset, model, str(len(courses)), str(same), *tried])
     head = ["dataset", "model", "settings", "same course", *TUNED.values()]
     told = (
         "How many settings each model was trained with for as many epochs as its row in the tables, or more, seeds not "
         "counted; `same course`: how many of them had the course of training of that row; and what values these had of "
-        "what was varied for all models, that of the row in bold. (Of two values the better one is always at an edge: "
-        "others may help.) Shorter probes and runs with settings that no longer exist are not counted, most of them "
+        "what was varied for all models, that of the row in bold (`dropout of prefixes`: of what the prefix network "
+        "reads, along with which its other dropouts were varied). Of two values the better one is always at an edge: "
+        "others may help. Shorter probes and runs with settings that no longer exist are not counted, most of them "
         "GroC's, nor is what diverged."
     )
     return f"{told}\n\n{laid_out(head, lines)}\n"

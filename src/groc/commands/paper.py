@@ -55,7 +55,8 @@ def paper(
         )
     if seeds is not None and seeds < 1:
         raise GrocError(f"--seeds is how many seeds are trained, 1 or more, not {seeds}.")
-    table, diverged = TABLES[name], list[str]()
+    table = TABLES[name]
+    diverged: list[str] = []
     if figure:
         check_figure(name, figure)
     if run:

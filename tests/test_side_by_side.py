@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
 from unittest import mock
@@ -184,3 +185,29 @@ def test_runs_that_wait_are_done_too_and_those_that_are_done_are_left_alone(done
     status, table = side_by_side(done / "jobs.json", done / "runs")
     assert status == 0
     assert epochs_of(table) == ["0", "0"]
+
+
+def test_what_does_not_save_is_stopped_last(tmp_path: Path) -> None:
+    """On a GPU that processes share, the end of one amid its work can break those that are still saving."""
+    saved, after = tmp_path / "saved", tmp_path / "after"
+    begins = "import pathlib, signal, sys, time\ndef stop(*_): {}\n"
+    begins += "signal.signal(signal.SIGTERM, stop)\nprint(flush=True)\ntime.sleep(60)"
+    saves = f"time.sleep(0.5); pathlib.Path({str(saved)!r}).touch(); sys.exit()"
+    looks = f"pathlib.Path({str(saved)!r}).exists() and pathlib.Path({str(after)!r}).touch(); sys.exit()"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(TOOLS)
+        tool = importlib.import_module("side_by_side")
+    time_left = tool.TimeLeft(float("inf"))
+    processes = {
+        name: subprocess.Popen([sys.executable, "-c", begins.format(does)], stdout=subprocess.PIPE)
+        for name, does in (("eval", looks), ("train", saves))
+    }
+    for process in processes.values():
+        assert process.stdout
+        process.stdout.readline()  # it heeds signals from here on
+    with ThreadPoolExecutor(2) as pool:
+        waits = [pool.submit(time_left.wait_for, process, name == "train") for name, process in processes.items()]
+        time.sleep(0.5)  # both are waited for
+        time_left.signal = signal.SIGTERM
+        assert [wait.result() for wait in waits] == [None, None]
+    assert after.exists()

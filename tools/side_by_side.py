@@ -72,6 +72,8 @@ class TimeLeft:
     def __init__(self, seconds: float) -> None:
         self.end = time.monotonic() + seconds
         self.signal = 0
+        self.saving: list[subprocess.Popen[bytes]] = []
+        """Those that save what they did when they are told to stop."""
 
     @property
     def is_over(self) -> bool:
@@ -89,14 +91,19 @@ class TimeLeft:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def wait_for(self, process: subprocess.Popen[bytes]) -> int | None:
-        """The exit status; None if time was over before, and the process was told to stop."""
+    def wait_for(self, process: subprocess.Popen[bytes], saves: bool) -> int | None:
+        """The exit status; None if time was over before, and the process was told to stop. One that does not save is
+        told last: where processes share a GPU, the end of one amid its work can break the others' before they saved."""
+        if saves:
+            self.saving.append(process)
         while not self.is_over:
             try:
                 return process.wait(timeout=0.2)
             except subprocess.TimeoutExpired:
                 pass
-        process.terminate()  # it saves its state
+        while not saves and any(other.poll() is None for other in self.saving):
+            time.sleep(0.1)
+        process.terminate()
         process.wait()
         return None
 
@@ -150,7 +157,7 @@ def run(job: list[str], folder: Path, time_left: TimeLeft) -> str:
             process = subprocess.Popen(
                 [sys.executable, "-m", "groc", *command], stdout=log, stderr=log, start_new_session=True
             )
-            status = time_left.wait_for(process)
+            status = time_left.wait_for(process, saves=command[0] != "eval")
             if status is None:
                 return STOPPED
             if status:

@@ -33,7 +33,7 @@ HEAD = f"""# Results
 
 The tables of the paper (Pappas, Mulcaire and Smith, EMNLP 2020), its numbers beside ours, from the records in
 [results/](../results). Ours are strict: one stream, every token, the state carried from the first word to the last. A
-mean over seeds has its standard deviation behind ±. Of several settings those with the lowest dev perplexity are shown
+mean over seeds has its standard deviation after ±. Of several settings those with the lowest dev perplexity are shown
 (of those within 1%, the ones with most seeds; runs that are recorded together in one file fill no cell); test texts
 decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this page.
 
@@ -131,8 +131,8 @@ def settings_run(results: Results) -> str:
         "How many settings each model was trained with for as many epochs as its row in the tables, or more, seeds not "
         "counted; `same course`: how many of them had the course of training of that row; and what values these had of "
         "what was varied for all models, that of the row in bold (`dropout of prefixes`: of what the prefix network "
-        "reads, along with which its other dropouts were varied). Of two values the better one is always at an edge: "
-        "others may help. Shorter probes and runs with settings that no longer exist are not counted, most of them "
+        "reads, along with which its other dropouts were varied). Where only two values were tried, a "
+        "third may be better. Shorter probes and runs with settings that no longer exist are not counted, most of them "
         "GroC's, nor is what diverged."
     )
     return f"{told}\n\n{laid_out(head, lines)}\n"

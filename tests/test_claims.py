@@ -91,7 +91,7 @@ def test_large_models_are_judged_by_the_spread_of_any_of_their_settings(tmp_path
 
 
 def test_parts_are_judged_by_the_largest_spread(tmp_path: Path) -> None:
-    forms, network = "On penn leaving out", "On penn an output network does not"
+    forms, network = "On penn leaving out", "On penn GroC is better without an output"
     two_seeds(tmp_path, "penn/groc", 60.0)
     add_test(record(tmp_path, "penn/groc-without-both"), 60.2)
     assert "**open** (too near: without both; 5 not run" in claim_of(tmp_path, forms)

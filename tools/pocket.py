@@ -1,4 +1,4 @@
-"""Makes the small model that comes along: text, training, packing. `make pocket` runs it (half an hour on a CPU).
+"""Makes the bundled small model: text, training, packing. `make pocket` runs it (half an hour on a CPU).
 
 The text is WordNet's usage examples and the docstrings of the standard library of the Python that runs this. Training
 has all their words; the packed model's list is the most frequent of them, and the repository keeps that model alone.

@@ -30,7 +30,7 @@ _HOMES = {
 
 
 def load(run: Path | str | None = None, device: str = "cpu", lexicon: Lexicon | None = None) -> LanguageModel:
-    """A trained model from its folder, ready to use; without one, the small model that comes along.
+    """A trained model from its folder, ready to use; without one, the bundled small model.
 
     New words are looked up in `lexicon`, or else where the model's own settings say, if that is there.
     """

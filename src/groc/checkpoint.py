@@ -10,7 +10,7 @@ state.safetensors   what training needs to go on; may be deleted
 run.lock            empty; locked while a process trains there
 
 A packed one, made to be passed on, has weights of half precision and, in place of the lexicon's text, the training
-words' vectors as they were composed (vectors.safetensors). The small model that comes along is of this kind.
+words' vectors as they were composed (vectors.safetensors). The bundled small model is of this kind.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocabulary.ts
 LEXICON, CARD, METRICS, STATE = "lexicon.jsonl", "README.md", "metrics.jsonl", "state.safetensors"
 VECTORS = "vectors.safetensors"
 POCKET = Path(__file__).parent / "pocket"
-"""The small model that comes along."""
+"""The bundled small model."""
 
 
 class Stored(Chain):
@@ -155,7 +155,7 @@ def used_entries(model: LanguageModel) -> Glossary | None:
 def load(
     folder: Path | str | None = None, device: str | torch.device = "cpu", lexicon: Lexicon | None = None
 ) -> Checkpoint:
-    """Read a checkpoint, or the small model that comes along. New words are looked up in `lexicon`, or else in what the
+    """Read a checkpoint, or the bundled small model. New words are looked up in `lexicon`, or else in what the
     settings name, if it is there."""
     folder = Path(POCKET if folder is None else folder)
     config, document = _read_document(folder)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from groc.cli.options import add_glossary, add_json
 from groc.errors import GrocError
 
-RUN = "a folder that groc train wrote (default: the model that comes along)"
+RUN = "a folder that groc train wrote (default: the bundled model)"
 
 
 def add_score(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +141,7 @@ def _run_and(arguments: Sequence[str], name: str) -> tuple[str | None, str]:
 
     if os.path.isfile(os.path.join(arguments[0], CONFIG)):  # a pathlib.Path of a long text would raise an error
         raise GrocError(
-            f"{arguments[0]} is the folder of a run: give a {name} behind it, in quotes if it holds spaces."
+            f"{arguments[0]} is the folder of a run: give a {name} after it, in quotes if it holds spaces."
         )
     return None, arguments[0]
 
@@ -157,7 +157,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
         serve(options.arguments, options.glossary, options.host, options.port, options.token)
 
-    parser.add_argument("arguments", nargs="*", metavar="RUN", help="run folders (default: the model that comes along)")
+    parser.add_argument("arguments", nargs="*", metavar="RUN", help="run folders (default: the bundled model)")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: this machine alone)")
     parser.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes any that is free")
     parser.add_argument("--token", help="who asks must have it; made up where the host is not this machine alone")

@@ -35,7 +35,7 @@ def evaluate_against(
     """Both models choose among the same words: those that either was trained on, and the text's."""
     check_split(corpus, split)
     if Path(run).resolve() == Path(other).resolve():
-        raise GrocError(f"{run} would be compared with itself: name another run behind --against.")
+        raise GrocError(f"{run} would be compared with itself: name another run after --against.")
     where = choose(Compute(device=device)).device
     mine, theirs = (checkpoint.load(folder, where) for folder in (run, other))
     text = text_of(corpus, split or "test")

@@ -43,7 +43,7 @@ def show_scores(
     unknown: bool,
     device: str,
 ) -> None:
-    """`paths` are files, behind a run folder or not; `layout` is tsv, jsonl or text; `documents` file, line or all."""
+    """`paths` are files, after a run folder or not; `layout` is tsv, jsonl or text; `documents` file, line or all."""
     if "" in paths:  # a variable of a script that is not set; as a path it would be this folder
         raise GrocError("The name of a file is empty: leave it out, or name one.")
     run, files = (paths[0], paths[1:]) if paths and Path(paths[0]).is_dir() else (None, paths)

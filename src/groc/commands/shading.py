@@ -19,7 +19,7 @@ HARMLESS = {ord("\n"): "\n", ord("\t"): "\t", ord("\r"): ""}
 
 @dataclass(frozen=True)
 class Shading:
-    """How words are shown: in colour, or with their bits in brackets behind them."""
+    """How words are shown: in colour, or with their bits in brackets after them."""
 
     coloured: bool
 
@@ -30,7 +30,7 @@ class Shading:
 
     def legend(self) -> str:
         if not self.coloured:
-            return "[surprisal in bits] behind each word; * not seen in training"
+            return "[surprisal in bits] after each word; * not seen in training"
         ends = [start for start, _ in SHADES[1:]]
         names = [*(f" {start}-{end} " for (start, _), end in zip(SHADES, ends, strict=False)), f" {ends[-1]}+ "]
         shades = [self._word(name, start, True) for name, (start, _) in zip(names, SHADES, strict=True)]

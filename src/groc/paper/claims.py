@@ -63,7 +63,7 @@ def _of_perplexities(
     groc, tied = main["groc"], main["tied"]
     rivals = [row for model, row in main.items() if model != "groc"]
     doubt = [] if tuned_alike else [UNEQUAL]
-    settings = f"settings run: {', '.join(f'{model} {number}' for model, number in tried.items())}"
+    settings = f"settings run, however long: {', '.join(f'{model} {number}' for model, number in tried.items())}"
     for split in ("test", "dev"):
         text = f"On {dataset} GroC has the lowest perplexity of the seven on the {split} text"
         yield _lowest(text, groc, rivals, split, [settings, *doubt])
@@ -168,8 +168,7 @@ def _of_parts(dataset: str, cut: Sequence[Row]) -> Iterator[Claim]:
     text = f"On {dataset} leaving out relations, definitions or both makes GroC worse"
     yield judge(text, found, len(cut) - len(full), figures)
     helps = ABLATIONS[dataset][True][0] < ABLATIONS[dataset][False][0]
-    network = "makes GroC better" if helps else "does not make GroC better"
-    text, found, figures = f"On {dataset} an output network {network}", {}, []
+    text, found, figures = f"On {dataset} GroC is better {'with' if helps else 'without'} an output network", {}, []
     if full["yes"]["test"] and full["no"]["test"]:
         better = is_lower(full["yes"], full["no"], "test", spread)
         found["without"] = better == helps if isinstance(better, bool) else better

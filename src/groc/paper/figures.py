@@ -134,7 +134,7 @@ def _sizes(picture: Any, results: Results) -> None:
 
 def _say_what_curves_are(picture: Any) -> None:
     told = "Learning curves of the first seed: perplexity of the valid text, read in streams"
-    picture.suptitle(f"{told} (behind each name: where it ends)", fontsize=9)
+    picture.suptitle(f"{told} (after each name: where it ends)", fontsize=9)
 
 
 def _marked(names: Sequence[str], picture: Any, results: Results) -> set[tuple[str, str]]:

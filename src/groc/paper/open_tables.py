@@ -247,7 +247,7 @@ OPEN_TABLES = (
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
         "the valid text of 2008, what new words get included; the share of a cache is learned from each text as it is "
         "read, unless a fixed one was better on that of 2008; how each weighs words is in `groc paper caches`. "
-        "WikiText-2's new tokens are mostly its marks (`<unk>`, `@-@`). Models are fine-tuned for the years behind "
+        "WikiText-2's new tokens are mostly its marks (`<unk>`, `@-@`). Models are fine-tuned for the years after "
         "2013 and for texts other than news; elsewhere is `-`.\n\n"
         "The paper's figures, on other texts:\n\n"
         + table(

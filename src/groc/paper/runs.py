@@ -18,7 +18,7 @@ from groc.paper.published import MODELS
 from groc.results import PAIRED, TRAINING, extras, paired_name
 
 RECIPES = {"penn": "penn", "wikitext-2": "wikitext2"}
-"""The recipe of published size for each corpus; its large companion is called the same with `-best` behind it."""
+"""The recipe of published size for each corpus; its large companion is called the same with `-best` after it."""
 SAME = {
     "penn/groc-sparse": "groc",
     "wikitext2/groc-sparse": "groc",

@@ -53,6 +53,8 @@ def build(
         config.prefix.weight_dropout,
         config.prefix.word_dropout,
         _softmax(config),
+        config.prefix.gate_rounds,
+        config.prefix.gate_rank,
     )
     embeddings = _embeddings(config, len(vocabulary), surface)
     model = LanguageModel(*embeddings, prefix, vocabulary, compiler, surface, config.model.uniform)

@@ -113,6 +113,10 @@ class Prefix:
     """The share of each layer's hidden-to-hidden weights that are left out in a training step (AWD-LSTM: 0.5)."""
     word_dropout: float = 0.0
     """The share of words that are left out of the input in a training step, wherever they stand (AWD-LSTM: 0.1)."""
+    gate_rounds: int = 0
+    """How often input and state of a layer gate each other before each word (Mogrifier LSTM: 5); 0: a plain LSTM."""
+    gate_rank: int = 80
+    """The rank of the matrices of these gates."""
 
 
 @dataclass(frozen=True)
@@ -312,13 +316,13 @@ CHOICES = {
 AT_LEAST_ONE = (
     "model.dim", "prefix.hidden", "prefix.layers", "surface.characters", "surface.longest", "surface.buckets",
     "surface.rank", "surface.shortest_ngram", "surface.hashes", "output.correction", "output.factor", "output.mixtures",
-    "training.batch", "training.unroll", "training.epochs", "training.valid_streams",
+    "prefix.gate_rank", "training.batch", "training.unroll", "training.epochs", "training.valid_streams",
 )  # fmt: skip
 NOT_NEGATIVE = (
     "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
-    "training.encoder_rate", "training.matrix_rate", "training.weight_decay", "training.warmup", "training.activation",
-    "training.temporal", "training.stop_after", "training.patience", "training.sample", "training.save_minutes",
-    "model.start",
+    "prefix.gate_rounds", "training.encoder_rate", "training.matrix_rate", "training.weight_decay", "training.warmup",
+    "training.activation", "training.temporal", "training.stop_after", "training.patience", "training.sample",
+    "training.save_minutes", "model.start",
 )  # fmt: skip
 SHARES = (
     "forms.coverage", "forms.surface_dropout", "forms.relations_dropout", "forms.definition_dropout",

@@ -78,7 +78,7 @@ class Trainer:
         if not self.options.sample:
             with self.policy.autocast():
                 forms.make_ready()  # before it is compiled
-        model.prefix.softmax.compiled = policy.compile and (whole or self.policy.graphs)
+        model.prefix.fuse(policy.compile and (whole or self.policy.graphs))
         self.embed: Callable[[], Embeddings] = self.policy.compiled(
             lambda: model.embed_forms(forms).mapped(Tensor.float)
         )

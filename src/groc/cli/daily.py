@@ -140,9 +140,7 @@ def _run_and(arguments: Sequence[str], name: str) -> tuple[str | None, str]:
     from groc.checkpoint import CONFIG
 
     if os.path.isfile(os.path.join(arguments[0], CONFIG)):  # a pathlib.Path of a long text would raise an error
-        raise GrocError(
-            f"{arguments[0]} is the folder of a run: give a {name} after it, in quotes if it holds spaces."
-        )
+        raise GrocError(f"{arguments[0]} is the folder of a run: give a {name} after it, in quotes if it holds spaces.")
     return None, arguments[0]
 
 

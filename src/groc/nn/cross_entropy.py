@@ -6,15 +6,13 @@ product that makes them, read once for their sums, and once more for their gradi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-Function = TypeVar("Function", bound=Callable[..., object])
+from groc.nn.fused import fused
 
 COLUMNS, ROWS = 8, 64
 """Sizes are made multiples of these: the fast kernels for products load so much at once."""
@@ -33,7 +31,7 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, prefixes: Tensor, output: Tensor, bias: Tensor, targets: Tensor, compiled: bool) -> Tensor:
         left, right = _with_ones(prefixes), _with_bias(output, bias)
         scores = left @ right.T
-        log_sums = _fused(_log_sums, compiled)(scores)
+        log_sums = fused(_log_sums, compiled)(scores)
         ctx.save_for_backward(left, right, scores, log_sums, targets)
         ctx.sizes, ctx.types, ctx.compiled = output.shape, (prefixes.dtype, output.dtype, bias.dtype), compiled
         return log_sums - scores.gather(1, targets[:, None])[:, 0].float()
@@ -43,7 +41,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         left, right, scores, log_sums, targets = ctx.saved_tensors
         (words, dim), types = ctx.sizes, ctx.types
-        slopes = _fused(_slopes, ctx.compiled)(scores, log_sums, targets, gradients[0])
+        slopes = fused(_slopes, ctx.compiled)(scores, log_sums, targets, gradients[0])
         of_prefixes = of_output = of_bias = None
         if ctx.needs_input_grad[0]:
             of_prefixes = (slopes @ right)[:, :dim].to(types[0])
@@ -89,13 +87,3 @@ def _slopes(scores: Tensor, log_sums: Tensor, targets: Tensor, gradients: Tensor
     is_target = torch.arange(scores.shape[1], device=scores.device) == targets[:, None]
     slopes = ((scores.float() - log_sums[:, None]).exp() - is_target.float()) * gradients[:, None]
     return slopes.to(scores.dtype)
-
-
-def _fused(function: Function, compiled: bool) -> Function:
-    """Compiled, it is one kernel in place of several, each of which would read and write all scores."""
-    return _compiled(function) if compiled else function
-
-
-@cache
-def _compiled(function: Function) -> Function:
-    return cast(Function, torch.compile(function))

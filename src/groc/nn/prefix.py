@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from groc.nn.aligned import as_computed
 from groc.nn.dropout import SharedDropout, WordDropout, checked_rate
+from groc.nn.lstm import LSTM, LayerState
+from groc.nn.mogrifier import MogrifierLSTM
 from groc.nn.softmax import Softmax
 
-LayerState = tuple[Tensor, Tensor]
-"""Hidden and cell state of a layer, each [1, B, size]."""
 State = tuple[LayerState, ...]
 """Of each layer."""
 
@@ -27,10 +25,11 @@ class Prefixes(NamedTuple):
 
 
 class PrefixNetwork(nn.Module):
-    """LSTM layers d -> hidden -> ... -> d with variational dropout before, between and behind them.
+    """LSTM layers d -> hidden -> ... -> d with variational dropout before, between and after them.
 
     Two more kinds of dropout are those of AWD-LSTM (Merity et al. 2018): of the weights from a hidden state to the next
-    one, and of whole words, which belongs to whoever picks the words' vectors (`word_dropout`).
+    one, and of whole words, which belongs to whoever picks the words' vectors (`word_dropout`). With `gate_rounds`
+    input and state of a layer gate each other before each word.
     """
 
     def __init__(
@@ -44,10 +43,16 @@ class PrefixNetwork(nn.Module):
         weight_dropout: float = 0.0,
         word_dropout: float = 0.0,
         softmax: Softmax | None = None,
+        gate_rounds: int = 0,
+        gate_rank: int = 80,
     ) -> None:
         super().__init__()
-        sizes = [dim, *[hidden] * (layers - 1), dim]
-        self.layers = nn.ModuleList(nn.LSTM(size, after) for size, after in pairwise(sizes))
+        self.sizes = [dim, *[hidden] * (layers - 1), dim]
+        """Of its input, and of what each layer gives."""
+        self.layers = nn.ModuleList(
+            MogrifierLSTM(size, after, gate_rounds, gate_rank) if gate_rounds else LSTM(size, after)
+            for size, after in pairwise(self.sizes)
+        )
         rates = [input_dropout, *[hidden_dropout] * (layers - 1), output_dropout]
         self.dropouts = nn.ModuleList(SharedDropout(rate) for rate in rates)
         self.weight_dropout = nn.Dropout(checked_rate(weight_dropout))
@@ -61,44 +66,21 @@ class PrefixNetwork(nn.Module):
         raw = x
         after = []
         for layer, dropout, before in zip(self.layers, self.dropouts[1:], state, strict=True):
-            raw, layer_state = self._run(layer, x, before)
+            raw, layer_state = layer(x, before, self.weight_dropout)
             after.append(layer_state)
             x = dropout(raw)
         return Prefixes(x, raw), tuple(after)
 
-    def _run(self, layer: nn.Module, x: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
-        """One layer, in training with some of its hidden-to-hidden weights left out, the same ones at all positions.
-
-        Under autocast it computes in the type of that, with inputs and outputs in their own.
-        """
-        assert isinstance(layer, nn.LSTM)
-        device = x.device.type
-        # Not `layer.training`: dynamic evaluation sets that for the sake of gradients, and wants no dropout.
-        drops = self.weight_dropout.training and self.weight_dropout.p
-        if not drops and not torch.is_autocast_enabled(device):
-            return layer(x, state)  # type: ignore[no-any-return]
-        weights: list[Tensor] = list(layer.parameters())  # input, recurrent, and the biases of both
-        if drops:
-            weights[1] = self.weight_dropout(weights[1])
-        # In one piece and in cuDNN's order: else it gathers them itself at every call, and warns.
-        flat = as_computed(torch.cat([weight.flatten() for weight in weights]))
-        pieces = torch.split(flat, [weight.numel() for weight in weights])
-        packed = [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
-        hidden, cell = state
-        inputs = as_computed(x), (as_computed(hidden), as_computed(cell)), packed
-        with torch.autocast(device, enabled=False):  # autocast of an LSTM is always to float16
-            out, hidden, cell = torch.lstm(
-                *inputs, has_biases=True, num_layers=1, dropout=0.0, train=True, bidirectional=False, batch_first=False
-            )
-        return out.to(x.dtype), (hidden.to(x.dtype), cell.to(x.dtype))
+    def fuse(self, compiled: bool) -> None:
+        """Compile what is element by element in layers and softmax, or leave it as it is."""
+        for part in self.modules():
+            if isinstance(part, MogrifierLSTM | Softmax):
+                part.compiled = compiled
 
     def start(self, batch: int) -> State:
         """The state before any word: zeros."""
-        layers: Sequence[nn.LSTM] = list(self.layers)  # type: ignore[arg-type]
-        return tuple(
-            (weight.new_zeros(1, batch, layer.hidden_size), weight.new_zeros(1, batch, layer.hidden_size))
-            for layer, weight in ((layer, next(layer.parameters())) for layer in layers)
-        )
+        like = next(self.parameters())
+        return tuple((like.new_zeros(1, batch, size), like.new_zeros(1, batch, size)) for size in self.sizes[1:])
 
 
 def detach(state: State) -> State:

@@ -1,0 +1,200 @@
+"""LSTM layers whose input and state gate each other, and linear maps whose weights learn from a whole loop at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import tiny_config, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+from test_prefix import ON_CUDA, lstm_loop
+from test_training import Workshop, assert_same_end
+from torch import Tensor, nn
+
+from groc import checkpoint
+from groc.adaptation.dynamic import Dynamic, score_dynamically
+from groc.lexicon import Glossary
+from groc.nn.deferred import DeferredLinear
+from groc.nn.mogrifier import MogrifierLSTM
+from groc.nn.prefix import PrefixNetwork
+from groc.vocabulary import Vocabulary
+
+SIZE, HIDDEN = 4, 6
+
+
+def layer_of(rounds: int, rank: int = 2, seed: int = 0) -> MogrifierLSTM:
+    """In double precision, with gates that are neither open nor shut."""
+    torch.manual_seed(seed)
+    layer = MogrifierLSTM(SIZE, HIDDEN, rounds, rank).double()
+    for wide in layer.wide:
+        nn.init.normal_(wide)
+    return layer
+
+
+def twin(
+    layer: MogrifierLSTM, x: Tensor, state: tuple[Tensor, Tensor], rate: float
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The layer by its published equations, word by word."""
+    from_hidden = F.dropout(layer.from_hidden, rate)
+    maps = [2 * wide @ narrow for narrow, wide in zip(layer.narrow, layer.wide, strict=True)]
+    weights = [layer.from_input, from_hidden, layer.bias, torch.zeros_like(layer.bias)]
+    outputs = []
+    for word in x:
+        hidden = state[0][0]
+        for turn, gate in enumerate(maps):
+            if turn % 2:
+                hidden = 2 * (word @ gate.T).sigmoid() * hidden
+            else:
+                word = 2 * (hidden @ gate.T).sigmoid() * word
+        out, state = lstm_loop(word[None], (hidden[None], state[1]), weights)
+        outputs.append(out[0])
+    return torch.stack(outputs), state
+
+
+class TestDeferredLinear:
+    @given(st.integers(1, 5), st.integers(1, 3), st.booleans(), st.integers(0, 99))
+    def test_equals_a_linear_map_at_each_position(self, positions: int, batch: int, biased: bool, seed: int) -> None:
+        torch.manual_seed(seed)
+        weight, x = torch.randn(3, 2, dtype=torch.float64), torch.randn(positions, batch, 2, dtype=torch.float64)
+        leaves = [weight, x, *([torch.randn(3, dtype=torch.float64)] if biased else [])]
+        for leaf in leaves:
+            leaf.requires_grad_()
+        bias = leaves[2] if biased else None
+        linear = DeferredLinear(weight, bias, positions, batch)
+        results = []
+        for out in (torch.stack([linear(one) for one in x]), F.linear(x, weight, bias)):
+            slopes = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view_as(out)
+            results.append([out, *torch.autograd.grad((out * slopes).sum(), leaves)])
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(one, other)
+
+    def test_in_a_loop_that_feeds_itself(self) -> None:
+        weight = (torch.randn(3, 3, dtype=torch.float64) / 2).requires_grad_()
+        gradients = []
+        for linear in (DeferredLinear(weight, None, 6, 2), lambda x: F.linear(x, weight)):
+            x = torch.ones(2, 3, dtype=torch.float64)
+            for _ in range(6):
+                x = linear(x).tanh() + x
+            gradients.append(torch.autograd.grad(x.sum(), weight)[0])
+        torch.testing.assert_close(*gradients)
+
+
+class TestMogrifierLSTM:
+    @given(st.integers(1, 5), st.integers(1, 6), st.sampled_from([0.0, 0.5]), st.integers(0, 99))
+    def test_equals_its_equations(self, length: int, rounds: int, rate: float, seed: int) -> None:
+        layer = layer_of(rounds, seed=seed)
+        x = torch.randn(length, 2, SIZE, dtype=torch.float64, requires_grad=True)
+        start = tuple(torch.randn(1, 2, HIDDEN, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        results = []
+        for run in (lambda: layer(x, start, nn.Dropout(rate)), lambda: twin(layer, x, start, rate)):
+            torch.manual_seed(seed)
+            out, (hidden, cell) = run()
+            slopes = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view_as(out)
+            loss = (out * slopes).sum() + hidden.square().sum() + cell.sum()
+            results.append([out, hidden, cell, *torch.autograd.grad(loss, [x, *start, *layer.parameters()])])
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(one, other)
+
+    def test_starts_as_an_lstm(self) -> None:
+        layer = MogrifierLSTM(SIZE, HIDDEN, 5, 2)
+        x, start = torch.randn(7, 3, SIZE), (torch.randn(1, 3, HIDDEN), torch.randn(1, 3, HIDDEN))
+        weights = [layer.from_input, layer.from_hidden, layer.bias, torch.zeros_like(layer.bias)]
+        torch.testing.assert_close(layer(x, start, nn.Dropout(0.0)), lstm_loop(x, start, weights))
+
+    def test_under_autocast_it_computes_in_bfloat16_and_gives_float32(self) -> None:
+        layer, results = layer_of(5).float(), []
+        x = torch.randn(5, 3, SIZE, requires_grad=True)
+        start = torch.zeros(1, 3, HIDDEN), torch.zeros(1, 3, HIDDEN)
+        for lower in (False, True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=lower):
+                out, state = layer(x, start, nn.Dropout(0.0))
+            assert {out.dtype, *(part.dtype for part in state)} == {torch.float32}
+            results.append([out, *torch.autograd.grad(out.square().sum(), [x, *layer.parameters()])])
+        for plain, rounded in zip(*results, strict=True):
+            assert 1e-5 < float(((plain - rounded).norm() / plain.norm()).detach()) < 5e-2
+
+    def test_no_weight_has_a_gradient_of_its_own_at_each_position(self) -> None:
+        """What makes it fast: the graph of a loop over many words has as many large products as that over few."""
+
+        def large_products(length: int) -> int:
+            layer = layer_of(5)
+            x, start = torch.randn(length, 2, SIZE), torch.zeros(2, 1, 2, HIDDEN).unbind()
+            out = layer.float()(x, start, nn.Dropout(0.0))[0]
+            with torch.profiler.profile() as profile:
+                out.sum().backward()
+            shapes = [event for event in profile.events() if event.name == "aten::mm"]
+            return len(shapes) - 2 * 5 * length - length  # beside those for the inputs of each map
+
+        assert large_products(9) == large_products(3)
+
+    @ON_CUDA
+    def test_on_cuda_compiled_and_captured_it_equals_itself_on_a_cpu(self) -> None:
+        torch.manual_seed(0)
+        network = PrefixNetwork(40, 136, 2, 0, 0, 0, gate_rounds=5, gate_rank=8)
+        for layer in network.layers:
+            for wide in layer.wide:
+                nn.init.normal_(wide, std=0.3)
+        x = torch.randn(7, 5, 40)
+        expected = network(x, network.start(5))[0].raw
+        expected.square().sum().backward()
+        gradients = [parameter.grad.clone() for parameter in network.parameters()]
+        network, x = network.cuda(), x.cuda()
+        network.fuse(True)
+        start = network.start(5)
+
+        def step() -> Tensor:
+            network.zero_grad(set_to_none=False)
+            out: Tensor = network(x, start)[0].raw
+            out.square().sum().backward()
+            return out
+
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(3):
+                step()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = step()
+        graph.replay()
+        torch.testing.assert_close(out.cpu(), expected, atol=1e-4, rtol=1e-4)
+        for parameter, gradient in zip(network.parameters(), gradients, strict=True):
+            torch.testing.assert_close(parameter.grad.cpu(), gradient, atol=1e-3, rtol=1e-3)
+
+
+GATED = {"prefix.gate_rounds": 3, "prefix.gate_rank": 2, "prefix.weight_dropout": 0.5, "training.average": 0.9}
+
+
+class TestInAModel:
+    def test_survives_a_checkpoint(self, tmp_path: Path, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, GATED)
+        checkpoint.save(tmp_path, model, tiny_config("groc", changes=GATED), {})
+        loaded = checkpoint.load(tmp_path).model
+        assert [type(layer) for layer in loaded.prefix.layers] == [MogrifierLSTM] * 2
+        assert loaded.state_dict().keys() == model.state_dict().keys()
+        assert all(torch.equal(tensor, loaded.state_dict()[name]) for name, tensor in model.state_dict().items())
+
+    def test_without_rounds_nothing_is_gated(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, {"prefix.gate_rank": 2})
+        assert all(isinstance(layer, nn.LSTM) for layer in model.prefix.layers)
+
+    @pytest.mark.parametrize("kind", ["groc", "tied"])
+    def test_trains_and_resumes_as_if_never_stopped(
+        self, kind: str, tmp_path: Path, corpus_folder: Path, glossary: Glossary
+    ) -> None:
+        workshop = Workshop(corpus_folder, glossary)
+        config = tiny_config(kind, changes={**GATED, "training.epochs": 3})
+        workshop.run(tmp_path / "whole", config)
+        workshop.run(tmp_path / "stopped", config, stops=[5, 16])
+        assert_same_end(tmp_path / "whole", tmp_path / "stopped")
+
+    def test_learns_while_it_reads(self, vocabulary: Vocabulary, glossary: Glossary) -> None:
+        model = tiny_model("groc", "ngrams", vocabulary, glossary, GATED)
+        ids = np.full(60, 5)
+        still, learning = (
+            score_dynamically(model, ids, Dynamic(rate=rate, every=4)).log_prob.mean() for rate in (0.0, 0.03)
+        )
+        assert learning > still

@@ -34,15 +34,16 @@ from groc import checkpoint
 from groc.cli import main
 from groc.commands.paper import count
 from groc.compute import choose
-from groc.config import Compute, Config
+from groc.config import Compute, Config, known_keys
 from groc.corpus import Corpus
 from groc.lexicon import Empty
-from groc.paper import TABLES, Results, announcing, published
+from groc.paper import TABLES, Results, announcing, checking, published
 from groc.paper.figures import FIGURES
 from groc.paper.records import TIMED
 from groc.paper.running import evaluate
 from groc.paper.runs import AS_GOOD, Job, Run, best, identity
 from groc.paper.searches import as_long, values_tried
+from groc.paper.shapes import misfits
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise
 from groc.results import PRUNED, add_evaluation, text_name, write_result
@@ -444,6 +445,18 @@ def test_records_of_earlier_versions_are_read(tmp_path: Path, recorder: Recorder
     (path.parent / "demo.json").write_text('{"name": "demo", "figures": {"groc": {}}, "config": {}}')
     (path.parent / "bench.json").write_text('{"sizes": {}}')
     assert row_of("main", tmp_path, dataset="penn", model="groc")["test"] == 104.0
+
+
+def test_a_setting_that_is_newer_than_a_record_is_not_asked_of_it(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to say that a setting is new; it must be what it can be where a record names it."""
+    config = json.loads(recorder("penn/tied", 90.0).read_text())["config"]
+    monkeypatch.setattr(checking, "known_keys", lambda: {**known_keys(), "training.invented": float})
+    shape = checking.config_shape()
+    assert list(misfits(config, shape, "config")) == []
+    config["training"]["invented"] = "much"
+    assert list(misfits(config, shape, "config")) == ['config.training.invented must be a finite number, not "much"']
 
 
 # --- what tables make of runs -------------------------------------------------------------------------------------

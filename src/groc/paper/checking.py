@@ -180,23 +180,29 @@ def _evaluation(figures: Row) -> Shape:
 # --- records --------------------------------------------------------------------------------------------------------
 
 
-NEWER = {
-    "compute.graphs", "forms.centred", "forms.definition_dropout", "forms.glossary", "forms.relations_dropout",
-    "forms.surface_dropout", "output.count_bias", "output.mixture_dropout", "output.mixtures", "prefix.weight_dropout",
-    "prefix.word_dropout", "surface.familiar", "surface.hashes", "training.matrix_rate", "training.rotate_streams",
-    "training.sample",
-}  # fmt: skip
-"""Settings that are newer than some records, which had what is their default."""
+ALWAYS = {
+    "forms": "rules relations definition lower lexicon without coverage coverage_seed",
+    "surface": "kind characters filters highway longest buckets rank shortest_ngram longest_ngram",
+    "model": "dim start uniform",
+    "output": "kind dropout depth activation bias bias_dropout correction cutoffs factor",
+    "prefix": "hidden layers input_dropout hidden_dropout output_dropout",
+    "training": "batch unroll random_unroll epochs rate encoder_rate weight_decay clip schedule warmup patience decay "
+    "final_rate stop_after activation temporal average full_updates valid_streams save_minutes seed",
+    "compute": "device bf16 compile",
+}
+"""The settings that every record names, by section. All others are newer than some records, which had what is their
+default."""
 
 
-def _config() -> Shape:
+def config_shape() -> Shape:
     kinds: dict[Any, Shape] = {str: TEXT, bool: YES_OR_NO, int: WHOLE, float: NUMBER}
     kinds |= {tuple[int, ...]: [WHOLE], tuple[str, ...]: [TEXT]}
     shape: dict[str, Shape] = {"corpus": TEXT}
     for key, kind in known_keys().items():
         section, _, name = key.rpartition(".")
         if section:
-            shape.setdefault(section, {})[f"{name}?" if key in NEWER else name] = kinds[kind]
+            is_named = name in ALWAYS.get(section, "").split()
+            shape.setdefault(section, {})[name if is_named else f"{name}?"] = kinds[kind]
     return shape
 
 
@@ -214,7 +220,7 @@ FINE_TUNED = {"figures": {"texts": [{}]}, "curve": ([{"step": NUMBER, "valid_los
 RUN = (
     {
         **dict.fromkeys(("name", "date", "device"), TEXT),
-        "config": _config(),
+        "config": config_shape(),
         "figures": {
             "parameters": POSITIVE,
             "valid_perplexity": PERPLEXITY,

@@ -672,6 +672,26 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         made(untested, tmp_path / "out")
 
 
+def test_a_search_that_is_older_than_a_setting_goes_on(untested: Path, tmp_path: Path) -> None:
+    """And is shown when it is over: what it does not name was at its default."""
+    search = made(untested, tmp_path / "out")
+    search.trials = [Trial(0, {"training.rate": "0.02"}, "done", 9.0)]
+    search.folder.mkdir()
+    search.save()
+    record = json.loads((tmp_path / "out" / RECORD).read_text())
+    del record["fixed"]["prefix.weight_dropout"]
+    record["fixed"]["surface.gone"] = 0  # one that there is no more, and that was not used
+    (tmp_path / "out" / RECORD).write_text(json.dumps(record))
+    assert made(untested, tmp_path / "out").trials == search.trials
+    changes = {"prefix.weight_dropout": 0.5, "corpus": str(untested), "training.epochs": 2}
+    with pytest.raises(GrocError, match="other settings beside"):  # whoever uses it now searches something else
+        Search(tiny_config("tied", changes=changes), RATES, tmp_path / "out", 20)
+    record["fixed"]["surface.gone"] = 3
+    (tmp_path / "out" / RECORD).write_text(json.dumps(record))
+    with pytest.raises(GrocError, match="other settings beside"):
+        made(untested, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -693,6 +713,13 @@ def test_another_search_is_not_mixed_in(untested: Path, tmp_path: Path) -> None:
         lambda record: record["trials"][0].pop("device") and record.update(device=None),
         lambda record: record.pop("space"),
         lambda record: record.update(trials=None),
+        lambda record: record.update(corpus=5),
+        lambda record: record.update(corpus=math.nan),
+        lambda record: record.update(fixed=5),
+        lambda record: record["trials"][0].update(seconds=10**400),
+        lambda record: record["trials"][0].update(state="failed", valid_perplexity=""),
+        lambda record: record["trials"][0].update(state="failed", valid_perplexity=[]),
+        lambda record: record["trials"][0].update(parameters=""),
     ],
 )
 def test_a_damaged_record_is_not_gone_on_with(

@@ -22,7 +22,7 @@ import torch
 from groc import checkpoint
 from groc.commands.train import run as train
 from groc.compute import Group, choose
-from groc.config import Config
+from groc.config import Config, of_this_version
 from groc.corpus import Corpus
 from groc.divergence import Diverged
 from groc.errors import GrocError
@@ -92,7 +92,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         """Whether it can be one: records are read that a hand may have changed."""
-        numbers = (self.number, self.epochs, self.seconds, self.valid_perplexity or 0, self.parameters or 0)
+        known = [value for value in (self.valid_perplexity, self.parameters) if value is not None]
+        numbers = (self.number, self.epochs, self.seconds, *known)
         if self.state not in STATES or not isinstance(self.changes, dict) or not all(map(math.isfinite, numbers)):
             raise ValueError
         if not isinstance(self.device, str):
@@ -334,20 +335,26 @@ class Search:
                 raise ValueError
             if any(trial.state == "running" for trial in trials[:-1]):  # they come one after the other
                 raise ValueError
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            if changed := self._changed(record):
+                raise GrocError(
+                    f"{self.folder} holds a search {NAMES.get(changed[0], 'of another kind')}: go on with the same "
+                    "command (only --trials may differ), or choose another --out."
+                )
+            if not all(has(self.space[key], value) for trial in trials for key, value in trial.changes.items()):
+                raise ValueError
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise GrocError(damaged) from None
+        self.trials = trials
+
+    def _changed(self, record: dict[str, Any]) -> list[str]:
+        """In which parts the record of a search is not that of this one."""
         mine = json.loads(to_json(self.to_dict()))
         if "digests" not in (record.get("corpus") or ()):  # as in older records
             del mine["corpus"]["digests"]
-        must_agree = [key for key in mine if key not in ("trials", "budget")]
-        if changed := [key for key in must_agree if record.get(key) != mine[key]]:
-            raise GrocError(
-                f"{self.folder} holds a search {NAMES.get(changed[0], 'of another kind')}: go on with the same command "
-                "(only --trials may differ), or choose another --out."
-            )
-        if not all(has(self.space[key], value) for trial in trials for key, value in trial.changes.items()):
-            raise GrocError(damaged)
-        self.trials = trials
+        known, gone = of_this_version(record.get("fixed") or {})
+        usual = json.loads(to_json(Config().flat()))  # settings that are newer than the record were at their defaults
+        mine["fixed"], record["fixed"] = {**usual, **mine["fixed"]}, {**usual, **known, **gone}
+        return [key for key in mine if key not in ("trials", "budget") and record.get(key) != mine[key]]
 
     def _forget(self) -> None:
         """Leave nothing of a search that could not begin, so that a better command can have its folder. Where another

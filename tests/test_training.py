@@ -864,6 +864,19 @@ class TestOrthogonalSteps:
         both.step()
         torch.testing.assert_close(matrix.detach(), before, atol=0, rtol=0)
 
+    def test_a_step_that_fails_leaves_all_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        matrix, vector = torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(2))
+        groups = [{"params": [vector], "orthogonal": False}, {"params": [matrix], "orthogonal": True}]
+        optimiser = AdamAndOrthogonal(groups)
+
+        def fails(_: torch.optim.Adam) -> None:
+            raise torch.OutOfMemoryError
+
+        monkeypatch.setattr(torch.optim.Adam, "step", fails)
+        with pytest.raises(torch.OutOfMemoryError):
+            optimiser.step()
+        assert [group["params"] for group in optimiser.param_groups] == [[vector], [matrix]]
+
 
 class TestAveragedWeights:
     def test_they_are_the_running_mean(self) -> None:

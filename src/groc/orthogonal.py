@@ -29,8 +29,10 @@ class AdamAndOrthogonal(torch.optim.Adam):
         assert closure is None
         groups = self.param_groups
         self.param_groups = [group for group in groups if not group["orthogonal"]]
-        super().step()
-        self.param_groups = groups
+        try:
+            super().step()
+        finally:  # whoever goes on after an error must not go on without the matrices
+            self.param_groups = groups
         for group in (group for group in groups if group["orthogonal"]):
             for matrix in group["params"]:
                 if matrix.grad is not None:

@@ -187,6 +187,26 @@ def test_runs_that_wait_are_done_too_and_those_that_are_done_are_left_alone(done
     assert epochs_of(table) == ["0", "0"]
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "cells"),
+    [
+        (RESULT, "{", {"test"}),
+        (RESULT, "[]", {"test"}),
+        (RESULT, '{"evaluations": {"a": {"perplexity": null}}}', {"test"}),
+        (METRICS, '{"epoch": 2, "valid_perplexity": null}\n', {"train", "valid", "best", "s an epoch"}),
+        (METRICS, '{"epoch": null, "valid_perplexity": 9}\n', {"epochs", "train", "s an epoch"}),
+    ],
+)
+def test_a_damaged_file_costs_its_cells_alone(file: str, content: str, cells: set[str], done: Path) -> None:
+    (done / "runs" / "groc" / file).write_text(content)
+    status, table = side_by_side(done / "jobs.json", done / "runs")
+    assert status == 0
+    head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines())
+    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    assert {name for name, cell in found["groc"].items() if not cell} == cells
+    assert all(found["tied"].values())
+
+
 def test_what_does_not_save_is_stopped_last(tmp_path: Path) -> None:
     """On a GPU that processes share, the end of one amid its work can break those that are still saving."""
     saved, after = tmp_path / "saved", tmp_path / "after"

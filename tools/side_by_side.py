@@ -26,12 +26,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from groc.compute import Group
 from groc.errors import GrocError
@@ -188,13 +187,30 @@ def summary(name: str, run: Path, state: str) -> list[str]:
         epochs = []
     if not epochs or state == FAILED:
         return [name, "0", *[""] * 5]
-    last, best = epochs[-1], min(epoch["valid_perplexity"] for epoch in epochs)
-    record: dict[str, Any] = json.loads((run / RESULT).read_text(encoding="utf-8")) if (run / RESULT).exists() else {}
-    tests = [e["perplexity"] for e in record.get("evaluations", {}).values() if "perplexity" in e]
+    last = epochs[-1]
     return [
-        name, str(last["epoch"]), f"{last['train_perplexity']:.1f}", f"{last['valid_perplexity']:.2f}", f"{best:.2f}",
-        f"{tests[0]:.2f}" if tests else "", f"{last['seconds'] / last['epoch']:.1f}",
-    ]  # fmt: skip
+        name,
+        shown(lambda: f"{last['epoch']:d}"),
+        shown(lambda: f"{last['train_perplexity']:.1f}"),
+        shown(lambda: f"{last['valid_perplexity']:.2f}"),
+        shown(lambda: f"{min(epoch['valid_perplexity'] for epoch in epochs):.2f}"),
+        shown(lambda: f"{first_test(run):.2f}"),
+        shown(lambda: f"{last['seconds'] / last['epoch']:.1f}"),
+    ]
+
+
+def first_test(run: Path) -> float:
+    evaluations = json.loads((run / RESULT).read_text(encoding="utf-8"))["evaluations"]
+    tests: list[float] = [figures["perplexity"] for figures in evaluations.values() if "perplexity" in figures]
+    return tests[0]
+
+
+def shown(figure: Callable[[], str]) -> str:
+    """A figure of a file that may be damaged: that costs its cell, and not the table, which comes after hours."""
+    try:
+        return figure()
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+        return ""
 
 
 if __name__ == "__main__":

@@ -1313,6 +1313,40 @@ def test_corpora_are_measured(tmp_path: Path, corpora: Path, monkeypatch: pytest
     assert 0 < row["definitions"] <= 100
     assert row_of("data", tmp_path, dataset="wikitext-2")["runs"] == 0
 
+def test_what_a_recorded_training_lacks_is_added_to_its_record(tmp_path: Path, corpora: Path) -> None:
+    """Whatever its file is called: a second one would hide what the first has alone."""
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", *folders]
+    command += small({"training.epochs": 1})
+    assert main(command) == 0
+    (path,) = (tmp_path / "results").glob("*.json")
+    (run,) = (tmp_path / "runs").iterdir()
+    whole = json.loads(path.read_text())
+    (test,) = whole["evaluations"]
+    other = {"penn/test, union vocabulary, coverage 0.2": {**whole["evaluations"][test], "coverage": 0.2}}
+    pairs = {"a": {"against": "penn/groc", "seed": 1, "valid_perplexity": 9.0, "tokens": 1, "mean": 0.1}}
+    pairs["a"] |= {"low": 0.0, "high": 0.2, "bins": []}
+    moved = tmp_path / "results" / "penn" / "tied-a.json"
+    moved.parent.mkdir()
+    moved.write_text(json.dumps({**whole, "evaluations": other, "paired": pairs}))
+    path.unlink()
+    (run / "result.json").write_text(json.dumps({**whole, "evaluations": {}}))
+    assert main(command) == 0
+    assert list((tmp_path / "results").rglob("*.json")) == [moved]
+    record = json.loads(moved.read_text())
+    assert list(record["evaluations"]) == [*other, test]
+    assert (record["paired"], record["curve"]) == (pairs, whole["curve"])
+    assert row_of("main", tmp_path, dataset="penn", model="tied")["test"] == whole["evaluations"][test]["perplexity"]
+
+    # Another training with the same settings is another run.
+    whole["figures"]["valid_perplexity"] += 1
+    (run / "result.json").write_text(json.dumps(whole))
+    moved.write_text(json.dumps({**record, "evaluations": other}))
+    assert main(command) == 0
+    assert json.loads(moved.read_text())["evaluations"] == other
+    assert json.loads(path.read_text())["figures"] == whole["figures"]
+
+
     # What is recorded stays, whatever lies under that name now.
     done = snapshot(tmp_path / "results")
     (corpora / "penn" / "train.txt").write_text("another text\n")

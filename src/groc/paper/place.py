@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -18,9 +19,11 @@ from groc.config import Config
 from groc.corpus import Corpus, Text
 from groc.errors import GrocError
 from groc.files import in_turn, write_text
+from groc.paper.records import Results
 from groc.paper.runs import VARIED, Run, identity, other_model
 from groc.recipe import load_recipe
-from groc.results import RESULT
+from groc.report import to_json
+from groc.results import PAIRED, RESULT
 from groc.running import may_resume
 
 
@@ -55,9 +58,24 @@ class Place:
             )
 
     def publish(self, folder: Path) -> None:
-        """Put the record of a run beside the others."""
+        """Put the record of a run beside the others. Where that training is recorded, whatever the file is called, it
+        gains what was evaluated and compared since: a second record would hide what the first one has alone."""
         with in_turn(self.results):  # another process may add to that very record
-            write_text(self.results / f"{folder.name}.json", (folder / RESULT).read_text(encoding="utf-8"))
+            run = recorded(folder)
+            path, record = self.results / f"{folder.name}.json", run.record
+            for known in Results(self.results, quiet=True).runs:
+                if known.path and known.is_training_of(run):
+                    path, record = known.path, _joined(known.record, run.record)
+            write_text(path, to_json(record, indent=1) + "\n")
+
+
+def _joined(known: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
+    """A record with the evaluations and comparisons of a newer one, which come last: of a kind the last one counts."""
+    parts = {}
+    for part in (part for part in ("evaluations", PAIRED) if part in newer):
+        others = {name: figures for name, figures in known.get(part, {}).items() if name not in newer[part]}
+        parts[part] = {**others, **newer[part]}
+    return {**known, **parts}
 
 
 FIXED = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from groc.config import Compute, Config
 from groc.corpus import Corpus
 from groc.divergence import Diverged
 from groc.errors import GrocError
-from groc.files import in_turn, write_text
+from groc.files import write_text
 from groc.forms import FormsCompiler, coverage
 from groc.lexicon import Coverage
 from groc.paper.announcing import announce
@@ -31,7 +30,7 @@ from groc.paper.table import Cell, Table
 from groc.progress import Progress
 from groc.recipe import recipe_names, variant_names
 from groc.report import summarise, to_json
-from groc.results import PAIRED, RESULT, add_evaluation, circumstances
+from groc.results import RESULT, add_evaluation, circumstances
 from groc.scoring import score
 
 
@@ -142,11 +141,7 @@ def _pair(job: Job, config: Config, rival: Job, rival_config: Config, place: Pla
     if not recorded(folder).against(other):  # else it was stopped just before it was published
         names = str(folder), str(other_folder), config.corpus
         evaluate_against(*names, None, config.compute.device, record=True, as_json=False)
-    with in_turn(place.results):  # another process may add a comparison of this very run
-        published = json.loads(run.path.read_text(encoding="utf-8"))
-        pairs = {**published.get(PAIRED, {}), **recorded(folder).record[PAIRED]}
-        # The published record may have evaluations that the folder's lacks: they stay.
-        write_text(run.path, to_json({**published, PAIRED: pairs}, indent=1) + "\n")
+    place.publish(folder)
 
 
 def _find(results: Results, job: Job, config: Config) -> Run | None:

@@ -64,6 +64,11 @@ class Run:
         self.repeated = identity(self.settings), self.seed
         """The same for two records of what is, but for the machine, one run."""
 
+    def is_training_of(self, other: Run) -> bool:
+        """Whether both are records of one training, not just of the same settings."""
+        names = ("dataset", "recipe", "variant", "adapted", "repeated", "dev")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
     def agrees(self, other: Run) -> bool:
         """Whether tables would show the same of both."""
         return all(self.record.get(part) == other.record.get(part) for part in ("figures", "evaluations", PAIRED))

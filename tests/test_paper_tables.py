@@ -123,6 +123,45 @@ def test_models_of_others_have_the_keys_of_ours_and_say_where_they_stand(tmp_pat
     record(tmp_path, "penn/tied")
     rows = rows_of("size", tmp_path)
     assert len({tuple(row) for row in rows}) == 1
+# --- other domains ------------------------------------------------------------------------------------------------
+
+
+EARLIER = "news-wmt-2008-2013"
+
+
+def test_a_row_of_fine_tuned_models_has_those_alone_that_were_tuned_for_the_text(tmp_path: Path) -> None:
+    """As on the years before it, if it is of a later year."""
+    for on, texts in (
+        ("talks-ted", {"talks-ted": 10.0, "wikitext-2": 90.0, "news-wmt-2014": 91.0}),
+        (EARLIER, {"wikitext-2": 92.0, "news-wmt-2014": 20.0, "news-wmt-2012": 93.0}),
+    ):
+        path = record(tmp_path, "news/groc", on=on)
+        for text, test in texts.items():
+            add_test(path, test, text=f"/x/{text}/test.txt")
+    found = {(row["domain"], row["model"]): row["test"] for row in rows_of("cross-domain", tmp_path)}
+    assert found == {("talks-ted", "groc+finetuned"): 10.0, ("news-wmt-2014", "groc+finetuned"): 20.0}
+
+
+@pytest.mark.parametrize(("best", "told"), [(3e-3, "0.003, the largest of"), (1e-3, "0.001 of")])
+def test_it_is_said_of_which_rates_the_best_was_taken(best: float, told: str, tmp_path: Path) -> None:
+    for rate in (1e-3, 3e-3, 3e-4):
+        record(tmp_path, "news/tied", on=EARLIER, training__rate=rate, curve=(90.0, 70.0 if rate == best else 80.0))
+    record(tmp_path, "news/tied", on="talks-ted", training__rate=best)
+    rows = rows_of("fine-tuning", tmp_path)
+    assert [row["rate"] for row in rows] == [best, best]
+    assert TABLES["fine-tuning"].said(rows).endswith(f": tied on {EARLIER} {told} 0.0003, 0.001, 0.003.")
+
+
+@pytest.mark.parametrize(("tokens", "better"), [(10, "1 of 1"), (0, None), (9, None)])
+def test_memory_is_compared_on_the_same_tokens_alone(tokens: int, better: str | None, tmp_path: Path) -> None:
+    path = record(tmp_path, "news/groc")
+    for memory, read in ((False, 10), (True, tokens)):
+        rows = [{"from": start, "to": None, "tokens": 0} for start in (0, 1, 2, 5, 10)]
+        rows[1] |= {"tokens": read, "loss": 9.0 - memory} if read else {}
+        add_test(path, 90.0, text="/x/talks-ted/test.txt", memory=memory, new_by_occurrence=rows)
+    assert [row["better on"] for row in rows_of("memory", tmp_path)] == ([better] if better else [])
+
+
     for row in (row for row in rows if row["runs"] is None):
         assert all(row[key] is None for key in row if key not in ("dataset", "model", "published", "paper"))
     elsewhere = [(row["dataset"], row["paper"]["test"]) for row in rows if row["published"] == "elsewhere"]

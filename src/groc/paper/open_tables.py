@@ -9,7 +9,7 @@ from typing import Any
 
 from groc.adaptation.online import CacheSettings
 from groc.paper import published as printed
-from groc.paper.domains import DOMAINS, FAR, LATER_YEARS, SOURCE
+from groc.paper.domains import DOMAINS, EARLIER_YEARS, FAR, LATER_YEARS, SOURCE
 from groc.paper.records import Results
 from groc.paper.runs import Run, best
 from groc.paper.table import NONE, NOT_RUN, Row, Table, mean, origin, ours, shown
@@ -33,7 +33,7 @@ UNSEEN = {
 
 
 def _cross_domain(results: Results) -> list[Row]:
-    """A row for each text and model: every evaluation of a news model, and of such as were fine-tuned on the text."""
+    """A row for each text and model: every evaluation of a news model, and of such as were fine-tuned for the text."""
     candidates: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in results.counted:
         if run.recipe == SOURCE and (run.adapted or run.dataset == SOURCE):
@@ -41,7 +41,8 @@ def _cross_domain(results: Results) -> list[Row]:
     found: defaultdict[tuple[str, str], dict[Run, Row]] = defaultdict(dict)
     for run in (run for runs in candidates.values() for run in best(runs)):
         for domain, model, figures in run.by_domain():
-            found[domain, model][run] = figures  # the last evaluation of a kind counts
+            if not run.adapted or _is_tuned_for(run, domain.partition(", ")[0]):
+                found[domain, model][run] = figures  # the last evaluation of a kind counts
     return [
         {
             "domain": domain,
@@ -55,6 +56,10 @@ def _cross_domain(results: Results) -> list[Row]:
         }
         for (domain, model), each in sorted(found.items(), key=_place)
     ]
+
+
+def _is_tuned_for(run: Run, domain: str) -> bool:
+    return run.dataset == domain or (run.dataset == EARLIER_YEARS and domain in LATER_YEARS)
 
 
 def _by_domain(rows: Sequence[Row]) -> str:
@@ -144,8 +149,9 @@ def _memory(results: Results) -> list[Row]:
         if len(both) == 2:
             with_memory = {row["from"]: row for row in both["groc+memory"]}
             for row in both["groc"]:
-                if row["tokens"]:
-                    pairs[row["from"]].append((row, with_memory[row["from"]]))
+                other = with_memory[row["from"]]
+                if 0 < row["tokens"] == other["tokens"]:  # else the two are not of the same words
+                    pairs[row["from"]].append((row, other))
     rows = []
     for _, some in sorted(pairs.items()):
         tokens = sum(plain["tokens"] for plain, _ in some)
@@ -180,6 +186,7 @@ def _fine_tuning(results: Results) -> list[Row]:
                 "domain": dataset,
                 "model": variant,
                 "rate": run.settings["training.rate"],
+                "tried": sorted({one.settings["training.rate"] for one in runs[dataset, variant]}),
                 "dev": run.dev,
                 "updates": min(run.curve, key=lambda row: row["valid_loss"])["step"],
                 "to_tied": next((row["step"] for row in run.curve if row["valid_loss"] <= goal), "never"),
@@ -189,6 +196,16 @@ def _fine_tuning(results: Results) -> list[Row]:
             }
         )
     return rows
+
+
+def _said_of_rates(rows: Sequence[Row]) -> str:
+    """From which rates one was chosen, and whether a larger one may be better."""
+    told = []
+    for row in (row for row in rows if len(row["tried"]) > 1):
+        of = ", the largest of" if row["rate"] == row["tried"][-1] else " of"
+        tried = ", ".join(f"{rate:g}" for rate in row["tried"])
+        told.append(f"{row['model']} on {row['domain']} {row['rate']:g}{of} {tried}")
+    return f"Rates were chosen by dev, for the other texts too: {'; '.join(told)}." if told else ""
 
 
 def _held_out(results: Results) -> list[Row]:
@@ -278,9 +295,9 @@ OPEN_TABLES = (
     Table(
         "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 12", ("domain", "model"),
         ("rate", "dev", "updates", "to_tied", "source_before", "source_after"), find=_fine_tuning,
-        note="`rate`: as a share of that of training. `updates`: "
-        "to the best valid loss, and `to tied` to that of tied; `source`: the valid text of news. The figure has four "
-        "of the texts.",
+        note="`rate`: the learning rate. `updates`: to the best valid loss, and `to tied` to that of tied; `source`: "
+        "the valid text of news. The figure has four of the texts.",
+        remark=_said_of_rates,
     ),
     Table(
         "held-out", "Loss on words held out of training, by what the model is told of them (nats)", "",

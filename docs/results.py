@@ -10,13 +10,14 @@ from pathlib import Path
 from textwrap import fill
 
 from groc.paper import TABLES, Results
-from groc.paper.claims import FREQUENT, LARGE, LOSSES_APART, MIDDLE, RARE, closed_claims, marks, mean_losses
+from groc.paper.claims import FREQUENT, HOW_NEAR, MIDDLE, RARE, TITLE, all_claims, marks, mean_losses
 from groc.paper.courses import DEFINITION, course
 from groc.paper.domains import DOMAINS, SOURCE
 from groc.paper.figures import CAPTIONS, FIGURES, draw
-from groc.paper.judging import SPREADS, Claim
-from groc.paper.open_claims import open_claims, ratio
+from groc.paper.judging import markdown
+from groc.paper.open_claims import ratio
 from groc.paper.published import DATASETS, MODELS
+from groc.paper.records import LARGE
 from groc.paper.runs import Job, Run
 from groc.paper.searches import TUNED, as_long, values_tried
 from groc.paper.table import Row, figures_of
@@ -39,12 +40,6 @@ decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this 
 
 {fill(MARKED, 120)}
 """
-HOW_NEAR = (
-    f"Perplexities of penn and wikitext-2 are too near to be told apart where they differ by no more than {SPREADS} "
-    "times the spread over seeds, the largest that is known of any row of the table on that text (of models with "
-    f"{LARGE}: of all settings that were run). What GroC gains on rare words must differ from what it gains on "
-    f"frequent ones by more than {LOSSES_APART} nats. Texts of other domains, times and sizes are compared as they are."
-)
 OLDER_ABLATIONS = "../results/penn-ablations-fixed-streams-h200.json"
 FEW_MISSING = 3
 """Cells of a table that were not run and are named; of more their number is."""
@@ -54,8 +49,8 @@ OTHERS_DEFINITION = "another word's definition"
 def page(results: Results) -> str:
     blocks = [HEAD, "## In plain words\n", *plain_words(results)]
     blocks += ["## What is open\n", *(f"- {line}" for line in open_questions(results)), "", settings_run(results)]
-    blocks += ["## What holds of the paper's claims, and of ours\n", f"{fill(HOW_NEAR, 120)}\n"]
-    blocks += [f"{said_of_claims([*closed_claims(results), *open_claims(results)])}"]
+    blocks += [f"## {TITLE}\n", f"{fill(HOW_NEAR, 120)}\n"]
+    blocks += [markdown(all_claims(results))]
     for table in TABLES.values():
         rows = table.rows(results)
         blocks += [f"\n## {table.title}\n", f"{table.place or 'Not'} of the paper; `groc paper {table.name}`.\n"]
@@ -67,12 +62,6 @@ def page(results: Results) -> str:
 
 def image(name: str) -> str:
     return f"results-{name}.png"
-
-
-def said_of_claims(claims: Sequence[Claim]) -> str:
-    """Cells are not padded: the longest would make all lines as long."""
-    lines = [(claim.text, f"**{claim.verdict}**" if claim.verdict else "", claim.why) for claim in claims]
-    return "\n".join(["| claim | verdict | why |", "| --- | --- | --- |", *(f"| {' | '.join(one)} |" for one in lines)])
 
 
 def open_questions(results: Results) -> list[str]:
@@ -133,9 +122,9 @@ def settings_run(results: Results) -> str:
         "what was varied for all models, that of the row in bold (`dropout of prefixes`: of what the prefix network "
         "reads, along with which its other dropouts were varied). Where only two values were tried, a "
         "third may be better. Shorter probes and runs with settings that no longer exist are not counted, most of them "
-        "GroC's, nor is what diverged."
+        "GroC's, nor is what is too large for its row, or was worse at its last epoch than at its first."
     )
-    return f"{told}\n\n{laid_out(head, lines)}\n"
+    return f"{told}\n\n{laid_out(head, lines, names=2)}\n"
 
 
 def _by_dataset(keys: Sequence[tuple[str, str]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_paper_tables import OLDER, add_test, record
+from test_paper_tables import OLDER, add_test, record, said_of
 
 from groc.paper import Results
 from groc.paper.claims import closed_claims
@@ -52,7 +52,7 @@ def test_a_difference_counts_where_it_is_larger_than_seeds_and_training_make_it(
 
 
 def claim_of(folder: Path, start: str, claims: Callable[[Results], Any] = closed_claims) -> str:
-    return next(str(claim) for claim in claims(Results(folder, quiet=True)) if claim.text.startswith(start))
+    return next(said_of(claim) for claim in claims(Results(folder, quiet=True)) if claim.text.startswith(start))
 
 
 def two_seeds(folder: Path, name: str, test: float, **changes: Any) -> None:
@@ -73,7 +73,7 @@ def test_large_models_are_judged_against_tied_and_what_others_have(
     about = f"On penn with at most 24 million parameters{way} GroC"
     said = claim_of(tmp_path, f"{about} has a lower perplexity than tied")
     assert f"**{verdict}**" in said
-    assert f"groc {groc + 0.3:.1f} with 2 seeds, settings run: 1; tied 57.3" in said
+    assert f"groc {groc + 0.3:.1f} with 2 seeds, settings run, however long: 1; tied 57.3" in said
     assert f"**{verdict}**" in claim_of(tmp_path, f"{about} is below AWD-LSTM (")
     assert "**open** (not run)" in claim_of(tmp_path, about.replace("penn", "wikitext-2"))
 

@@ -273,6 +273,14 @@ def test_held_out_words_have_a_table_and_no_row_elsewhere(
     assert snapshot(tmp_path) == before
 
 
+def test_words_that_were_held_out_are_scored_by_open_models_alone(
+    tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, corpora, settings, "held-out", "--model", "tied") == 1
+    assert "There is no 'tied' to run here: choose from groc, " in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_all_rows_of_a_model_have_one_name(
     tmp_path: Path, corpora: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

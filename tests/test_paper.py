@@ -38,6 +38,7 @@ from groc.config import Compute, Config, known_keys
 from groc.corpus import Corpus
 from groc.lexicon import Empty
 from groc.paper import TABLES, Results, announcing, checking, published
+from groc.paper.claims import all_claims, closed_claims
 from groc.paper.figures import FIGURES
 from groc.paper.records import TIMED
 from groc.paper.running import evaluate
@@ -558,11 +559,12 @@ def test_values_that_were_tried_are_those_of_runs_that_learned_to_the_end(tmp_pa
     recorder("penn/tied", 90, training__rate=0.001)
     recorder("penn/tied", 80, training__rate=0.002)
     recorder("penn/tied", 95, training__rate=0.003, training__epochs=200)  # as long, but in another course
-    diverged = recorder("penn/tied", 85, training__rate=0.004)
-    record = json.loads(diverged.read_text(encoding="utf-8"))
+    worse = recorder("penn/tied", 85, training__rate=0.004)
+    record = json.loads(worse.read_text(encoding="utf-8"))
     record["curve"][-1]["valid_perplexity"] = 1e9
-    diverged.write_text(json.dumps(record), encoding="utf-8")
+    worse.write_text(json.dumps(record), encoding="utf-8")
     results = Results(tmp_path / "results")
+    assert [run.path for run in results.runs if run.ended_worse] == [worse]
     tried = values_tried(results, Job("penn", "tied"))
     assert tried["rate"] == "0.001, **0.002**"
     assert tried["dropout of outputs"] == "**0**"
@@ -609,6 +611,14 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["main", "--run", "--corpus-root", ".", "--model", "tied", "--model", "nope"], "no model nope to run: choose"),
         (["main", "--run", "--corpus-root", ".", "--dataset", "penn", "--dataset", "pen"], "no dataset pen to run"),
         (["data", "--run", "--corpus-root", ".", "--model", "tied"], "leave out --model"),
+        (["data", "--run", "--corpus-root", ".", "--seeds", "2"], "leave out --seeds"),
+        (["data", "--run", "--corpus-root", ".", "training.rate=1"], "leave out key=value"),
+        (["domains", "--run", "--corpus-root", ".", "--dataset", "news"], "leave out --dataset"),
+        (["domains", "--run", "--corpus-root", ".", "--model", "tied"], "leave out --model"),
+        (["held-out", "--run", "--corpus-root", ".", "--dataset", "news"], "leave out --dataset"),
+        (["claims", "--run", "--corpus-root", "."], "say groc paper TABLE --run"),
+        (["claims", "--figure", "a.png"], "takes --results and --json alone"),
+        (["claim"], "Did you mean 'claims'?"),
         (["main", "--run", "--corpus-root", ".", "--dataset", "wikitext2"], "choose from penn, wikitext-2."),
         (["coverage", "--run", "--corpus-root", ".", "--dataset", "wikitext-2"], "choose from penn."),
         (
@@ -991,6 +1001,25 @@ def test_nothing_is_run_beside_a_damaged_record(
     assert snapshot(tmp_path) == before
 
 
+def test_claims_are_shown_with_their_verdicts(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--results", str(recorder("penn/tied", 90.0, 88.0).parent)]
+    assert main(["paper", "claims", *where, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    claims = all_claims(Results(tmp_path / "results"))
+    assert [(row["claim"], row["verdict"] or "", row["why"]) for row in rows] == [
+        (claim.text, claim.verdict, claim.why) for claim in claims
+    ]
+    assert {row["verdict"] for row in rows} == {"open", None}
+    assert main(["paper", "claims", *where]) == 0
+    shown = capsys.readouterr().out
+    assert f"| {rows[0]['claim']} | **open** | {rows[0]['why']} |" in shown.splitlines()
+    assert f"within {AS_GOOD - 1:.0%} of the best on dev" in shown  # how near is too near, and what is shown
+    assert main(["paper", *where]) == 0
+    assert "| claims " in capsys.readouterr().out
+
+
 def test_all_tables_are_listed_with_what_was_run(
     tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1284,35 +1313,6 @@ def test_rivals_are_compared_with_groc_once(
         (lookup / "result.json").write_text(json.dumps(trained))
 
 
-def test_coverage_at_inference_is_that_of_a_model_without_entries(
-    tmp_path: Path, corpora: Path, glossary_file: Path
-) -> None:
-    out = tmp_path / "run"
-    settings = small({"forms.lexicon": str(glossary_file)})
-    assert main(["train", "penn", "--corpus", str(corpora / "penn"), "--out", str(out), *settings]) == 0
-    for share in ("0", "0.5"):
-        evaluate(out, corpora / "penn", (f"coverage {share}",))
-    found = json.loads((out / "result.json").read_text())["evaluations"]
-    model, text = checkpoint.load(out).model, Corpus(corpora / "penn").text("test")
-    model.compiler = replace(model.compiler, lexicon=Empty())
-    model.set_vocabulary(model.trained)
-    naive = summarise(score(model, text.ids(model.vocabulary)))
-    assert found["penn/test, union vocabulary, coverage 0"]["perplexity"] == pytest.approx(naive["perplexity"])
-    assert len({figures["perplexity"] for figures in found.values()}) == 2
-
-
-def test_corpora_are_measured(tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import mini_wordnet
-
-    monkeypatch.setenv("GROC_WORDNET", str(mini_wordnet.build(tmp_path / "wordnet")))
-    where = ["--results", str(tmp_path / "results"), "--corpus-root", str(corpora), "--dataset", "penn"]
-    assert main(["paper", "data", "--run", *where]) == 0
-    row = row_of("data", tmp_path, dataset="penn")
-    assert row["vocabulary"] == len(WORDS) + 1
-    assert row["tokens"] == len(Corpus(corpora / "penn").text("train"))
-    assert 0 < row["definitions"] <= 100
-    assert row_of("data", tmp_path, dataset="wikitext-2")["runs"] == 0
-
 def test_what_a_recorded_training_lacks_is_added_to_its_record(tmp_path: Path, corpora: Path) -> None:
     """Whatever its file is called: a second one would hide what the first has alone."""
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
@@ -1347,6 +1347,35 @@ def test_what_a_recorded_training_lacks_is_added_to_its_record(tmp_path: Path, c
     assert json.loads(path.read_text())["figures"] == whole["figures"]
 
 
+def test_coverage_at_inference_is_that_of_a_model_without_entries(
+    tmp_path: Path, corpora: Path, glossary_file: Path
+) -> None:
+    out = tmp_path / "run"
+    settings = small({"forms.lexicon": str(glossary_file)})
+    assert main(["train", "penn", "--corpus", str(corpora / "penn"), "--out", str(out), *settings]) == 0
+    for share in ("0", "0.5"):
+        evaluate(out, corpora / "penn", (f"coverage {share}",))
+    found = json.loads((out / "result.json").read_text())["evaluations"]
+    model, text = checkpoint.load(out).model, Corpus(corpora / "penn").text("test")
+    model.compiler = replace(model.compiler, lexicon=Empty())
+    model.set_vocabulary(model.trained)
+    naive = summarise(score(model, text.ids(model.vocabulary)))
+    assert found["penn/test, union vocabulary, coverage 0"]["perplexity"] == pytest.approx(naive["perplexity"])
+    assert len({figures["perplexity"] for figures in found.values()}) == 2
+
+
+def test_corpora_are_measured(tmp_path: Path, corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mini_wordnet
+
+    monkeypatch.setenv("GROC_WORDNET", str(mini_wordnet.build(tmp_path / "wordnet")))
+    where = ["--results", str(tmp_path / "results"), "--corpus-root", str(corpora), "--dataset", "penn"]
+    assert main(["paper", "data", "--run", *where]) == 0
+    row = row_of("data", tmp_path, dataset="penn")
+    assert row["vocabulary"] == len(WORDS) + 1
+    assert row["tokens"] == len(Corpus(corpora / "penn").text("train"))
+    assert 0 < row["definitions"] <= 100
+    assert row_of("data", tmp_path, dataset="wikitext-2")["runs"] == 0
+
     # What is recorded stays, whatever lies under that name now.
     done = snapshot(tmp_path / "results")
     (corpora / "penn" / "train.txt").write_text("another text\n")
@@ -1364,10 +1393,9 @@ def test_the_page_of_results_is_that_of_the_records() -> None:
 
 
 def test_claims_hold_only_when_every_comparison_was_made(tmp_path: Path, recorder: Recorder) -> None:
-    claims = runpy.run_path(str(DOCS / "results.py"))["closed_claims"]
-
     def verdict() -> str:
-        return str(claims(Results(tmp_path / "results"))[0])
+        claim = closed_claims(Results(tmp_path / "results"))[0]
+        return f"{claim.verdict} ({claim.why})"
 
     recorder("penn/groc", 70.0, 70.0)
     assert "open" in verdict()

@@ -17,6 +17,9 @@ from groc.config import Compute
 from groc.paper import TABLES, Results, published
 from groc.paper.claims import UNEQUAL, closed_claims
 from groc.paper.figures import FIGURES
+from groc.paper.judging import NEAR, OPEN, Claim
+from groc.paper.records import LARGE, LARGEST_BEST
+from groc.paper.searches import not_tuned_alike, said_of_searches
 from groc.paper.table import shown as shown_as
 from groc.recipe import load_recipe
 from groc.report import to_json
@@ -74,6 +77,10 @@ def test_a_test_text_that_was_not_read_strictly_is_no_result(
     assert 'must be text that begins with strict, not "ten streams"' in capsys.readouterr().err
 
 
+def said_of(claim: Claim) -> str:
+    return f"{claim.text}: **{claim.verdict}** ({claim.why})."
+
+
 def rows_of(table: str, folder: Path, **wanted: Any) -> list[dict[str, Any]]:
     rows = TABLES[table].rows(Results(folder))
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
@@ -116,13 +123,6 @@ def test_rows_of_coverage_without_a_common_seed_show_their_own(tmp_path: Path) -
     assert {row["coverage"]: row["seeds"] for row in rows if row["runs"]} == {0.2: [2], 1.0: [1]}
 
 
-# --- size ---------------------------------------------------------------------------------------------------------
-
-
-def test_models_of_others_have_the_keys_of_ours_and_say_where_they_stand(tmp_path: Path) -> None:
-    record(tmp_path, "penn/tied")
-    rows = rows_of("size", tmp_path)
-    assert len({tuple(row) for row in rows}) == 1
 # --- other domains ------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +162,13 @@ def test_memory_is_compared_on_the_same_tokens_alone(tokens: int, better: str | 
     assert [row["better on"] for row in rows_of("memory", tmp_path)] == ([better] if better else [])
 
 
+# --- size ---------------------------------------------------------------------------------------------------------
+
+
+def test_models_of_others_have_the_keys_of_ours_and_say_where_they_stand(tmp_path: Path) -> None:
+    record(tmp_path, "penn/tied")
+    rows = rows_of("size", tmp_path)
+    assert len({tuple(row) for row in rows}) == 1
     for row in (row for row in rows if row["runs"] is None):
         assert all(row[key] is None for key in row if key not in ("dataset", "model", "published", "paper"))
     elsewhere = [(row["dataset"], row["paper"]["test"]) for row in rows if row["published"] == "elsewhere"]
@@ -170,6 +177,14 @@ def test_memory_is_compared_on_the_same_tokens_alone(tokens: int, better: str | 
         *(("wikitext-2", test) for test in (65.8, 44.3, 61.5, 40.7, 55.1, 38.6)),
     ]
     assert " elsewhere |" in TABLES["size"].markdown(rows)
+
+
+def test_the_limit_of_large_models_is_said_alike_everywhere(tmp_path: Path) -> None:
+    assert f"at most {LARGEST_BEST // 10**6} million parameters" == LARGE
+    assert LARGE in TABLES["size"].note
+    assert any(LARGE in claim.text for claim in closed_claims(Results(tmp_path)))
+    record(tmp_path, "penn/groc")
+    assert LARGE in drawn("main", tmp_path).axes[-1].get_title()
 
 
 # --- settings -----------------------------------------------------------------------------------------------------
@@ -198,39 +213,60 @@ def test_a_schedule_of_plateaus_is_told(tmp_path: Path) -> None:
     assert row["schedule"] == "plateau, x0.5 after 3 epochs without gain"
 
 
-def test_it_is_said_where_no_search_with_equal_budgets_is_recorded(tmp_path: Path) -> None:
-    def search(model: str, trials: int, name: str = "search") -> None:
-        found = {
-            "kind": "search",
-            "name": f"penn/{model}",
-            "trials": [trial(90, training__rate="2e-3")] * trials,
-            "budget": {"epochs": 5},
-        }
-        (tmp_path / f"{name}-{model}.json").write_text(to_json(found))
+def test_it_is_said_where_models_were_not_searched_alike(tmp_path: Path) -> None:
+    def search(model: str, trials: int) -> Path:
+        return record_search(tmp_path, model, [trial(90, training__rate="2e-3")] * trials)
 
     def note() -> str:
         return TABLES["hyper-parameters"].markdown(rows_of("hyper-parameters", tmp_path)).splitlines()[-1]
 
-    said = "No search with equal budgets for the seven models is recorded on "
+    unequal = "Not searched alike for the seven models: "
     record(tmp_path, "penn/tied")
     shown = TABLES["hyper-parameters"].markdown(rows_of("hyper-parameters", tmp_path, dataset="penn", model="tied"))
     assert "|      0 |    1 |" in shown  # trials and runs
-    assert f"{said}penn or wikitext-2." in note()
     for model in published.MODELS:
-        assert f"{said}penn or" in note()
+        assert f"{unequal}penn and wikitext-2." in note()
         search(model, 12)
-    alike = f"for the seven models: penn with 12 trials of 5 epochs (training.rate). {said}wikitext-2."
-    assert note().endswith(alike)
-    search("tied", 3, "another")
-    assert note().endswith(alike)  # what all had alike stays so, whatever one of them had besides
+    alike = f"that only some have: penn with 12 trials of 5 epochs (training.rate). {unequal}wikitext-2."
+    assert alike in note()
+    more = search("tied", 3)  # whoever is given more is not searched alike
+    assert f"{unequal}penn and" in note()
+    more.unlink()
+    assert alike in note()
     search("groc", 24)
     assert "Searched alike" not in note()
-    assert f"{said}penn or" in note()
 
 
-def record_search(folder: Path, model: str, trials: list[dict[str, Any]], epochs: int = 5) -> None:
+OUTPUT, RATE = {"output__dropout": "0.1"}, {"training__rate": "2e-3"}
+
+
+@pytest.mark.parametrize(
+    ("of_groc", "of_rivals", "alike"),
+    [
+        ([RATE], [OUTPUT], ""),  # as many trials, but of other settings
+        ([{**RATE, "output__depth": "2"}], [RATE], "2 trials of 5 epochs (training.rate)"),
+        ([{"output__depth": "2"}], [RATE], ""),
+        ([RATE, {"output__depth": "2"}], [RATE], ""),  # a search more
+        ([OUTPUT, RATE], [RATE, OUTPUT], "(output.dropout) and 2 trials of 5 epochs (training.rate)"),
+        ([RATE, {**RATE, **OUTPUT}], [OUTPUT, RATE], ""),
+    ],
+)
+def test_searches_are_alike_that_gave_all_models_as_much_for_the_same_settings(
+    of_groc: list[dict[str, str]], of_rivals: list[dict[str, str]], alike: str, tmp_path: Path
+) -> None:
+    for model in published.MODELS:
+        for changes in of_groc if model == "groc" else of_rivals:
+            record_search(tmp_path, model, [trial(90, **changes)] * 2)
+    rows = rows_of("hyper-parameters", tmp_path)
+    assert not_tuned_alike(rows) == ([] if alike else ["penn"]) + ["wikitext-2"]
+    assert alike in said_of_searches(rows)
+
+
+def record_search(folder: Path, model: str, trials: list[dict[str, Any]], epochs: int = 5) -> Path:
     found = {"kind": "search", "name": f"penn/{model}", "trials": trials, "budget": {"epochs": epochs}}
-    (folder / f"{len(list(folder.glob('*')))}.json").write_text(to_json(found))
+    path = folder / f"{len(list(folder.glob('*')))}.json"
+    path.write_text(to_json(found))
+    return path
 
 
 def trial(valid: float | None, state: str = "done", **changes: Any) -> dict[str, Any]:
@@ -529,6 +565,8 @@ def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
     assert "course of training that GroC has: on penn lookup." in before
     assert "Run with one seed alone: on penn lookup, tied, groc; on wikitext-2 groc." in before
     assert settings() == [["1", "1"], ["0", "0"], ["1", "1"]]
+    line = page["settings_run"](Results(tmp_path)).splitlines()[3]
+    assert [cell.endswith(":") for cell in line.strip("|").split("|")] == [False] * 2 + [True] * 5  # names, and numbers
     assert "Not run of `groc paper coverage`: 16 on penn." in before
     assert "Not compared with GroC word by word: on penn lookup, tied." in before
     for model in published.MODELS:
@@ -543,10 +581,8 @@ def test_what_is_open_follows_from_the_records(tmp_path: Path) -> None:
 
 
 def test_retrained_models_of_another_course_say_nothing_of_coverage(tmp_path: Path) -> None:
-    claims = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))["closed_claims"]
-
     def retrained() -> str:
-        return next(str(line) for line in claims(Results(tmp_path)) if line.text.startswith("Retrained"))
+        return claim_of(tmp_path, "Retrained")
 
     add_test(record(tmp_path, "penn/groc"), 70.0)
     add_test(record(tmp_path, "penn/groc", forms__coverage=0.2, **OLDER), 90.0)
@@ -556,7 +592,7 @@ def test_retrained_models_of_another_course_say_nothing_of_coverage(tmp_path: Pa
 
 
 def claim_of(folder: Path, start: str) -> str:
-    return next(str(claim) for claim in closed_claims(Results(folder)) if claim.text.startswith(start))
+    return next(said_of(claim) for claim in closed_claims(Results(folder)) if claim.text.startswith(start))
 
 
 def test_groc_with_the_papers_encoder_is_judged_on_its_own(tmp_path: Path) -> None:
@@ -570,6 +606,23 @@ def test_groc_with_the_papers_encoder_is_judged_on_its_own(tmp_path: Path) -> No
     add_test(record(tmp_path, "penn/groc-characters", curve=(80.0, 79.0)), 90.0)
     assert "not: tied; 5 not run; with characters 90.0, tied 71.5" in claim_of(tmp_path, characters)
     assert "true in 1 of 1 comparisons; 5 not run; groc 61.5" in claim_of(tmp_path, "On penn GroC has the lowest")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "start"),
+    [
+        ("penn/groc-characters", {}, "On penn GroC with the paper's encoder"),
+        ("penn/groc", {"training__full_updates": 0.3}, "On penn GroC with a full update in three of ten"),
+    ],
+)
+def test_other_models_are_judged_by_the_spread_of_groc_too(
+    name: str, changes: dict[str, Any], start: str, tmp_path: Path
+) -> None:
+    for seed in (1, 2):
+        add_test(record(tmp_path, "penn/tied", seed), 70.0 + 0.1 * seed)
+        add_test(record(tmp_path, "penn/groc", seed), 60.0 + 2 * seed)
+    add_test(record(tmp_path, name, **changes), 68.0)
+    assert f"**{OPEN}** ({NEAR}: tied; 5 not run" in claim_of(tmp_path, start)
 
 
 def test_what_groc_costs_is_judged(tmp_path: Path) -> None:
@@ -622,5 +675,16 @@ def test_settings_count_where_they_were_trained_to_the_end_alone_or_bundled(tmp_
     assert counted() == ["1", "1"]
     (tmp_path / "together.json").write_text(json.dumps({"kind": "levels", "runs": runs}))
     assert counted() == alone
+    lowest = "On penn GroC has the lowest perplexity of the seven on the test"
+    add_test(record(tmp_path, "penn/groc"), 60.0)
+    add_test(record(tmp_path, "penn/tied", seed=2), 70.0)
+    assert "settings run as long: lookup 0, convolutional 0, tied 3, bilinear 0," in claim_of(tmp_path, lowest)
+    # One that is too large for the row is no setting of it; but what a search found there is not untried.
+    record_search(tmp_path, "tied", [trial(85, prefix__word_dropout="0.6")])
+    assert untried_of(tmp_path) == {}
+    runs[others[0].stem]["figures"]["parameters"] = 20_000_000
+    (tmp_path / "together.json").write_text(json.dumps({"kind": "levels", "runs": runs}))
+    assert counted() == ["2", "2"]
+    assert untried_of(tmp_path) == {}
     (row,) = rows_of("main", tmp_path, dataset="penn", model="tied")
-    assert row["runs"] == 1
+    assert row["runs"] == 2

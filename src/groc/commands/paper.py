@@ -14,9 +14,11 @@ from groc.config import nearest_hint
 from groc.errors import GrocError
 from groc.files import check_folder
 from groc.paper import TABLES, Results
+from groc.paper.claims import HOW_NEAR, TITLE, all_claims
 from groc.paper.figures import FIGURES, check_figure, draw
+from groc.paper.judging import markdown as table_of_claims
 from groc.paper.searches import different_budgets
-from groc.paper.table import Table
+from groc.paper.table import NONE, Table
 from groc.report import table as markdown
 from groc.report import to_json
 from groc.signals import repeatable
@@ -26,6 +28,10 @@ if TYPE_CHECKING:  # what trains is loaded where it is needed
 
 OPEN = ("cross-domain", "domains", "held-out")
 """Tables with an open vocabulary that can be run."""
+CLAIMS = "claims"
+"""No table of the paper, but what follows from them."""
+USELESS = {"data": ("model", "seeds", "settings"), "domains": ("dataset", "model", "seeds"), "held-out": ("dataset",)}
+"""What makes no difference to how some tables are run."""
 
 
 def paper(
@@ -47,11 +53,20 @@ def paper(
             raise GrocError(f"Say which table: {', '.join(TABLES)}.")
         _list(Results(Path(results)), as_json)
         return
+    if name == CLAIMS:
+        if figure or run or settings or corpora or seeds is not None or any(only.values()):
+            raise GrocError(
+                "groc paper claims judges what is recorded, and takes --results and --json alone: to add to the "
+                f"records, say groc paper TABLE --run, where TABLE is one of {', '.join(TABLES)}."
+            )
+        _show_claims(Results(Path(results)), as_json)
+        return
     if name not in TABLES:
         if mine := _with(name):
             raise GrocError(f"{name} of the paper is in groc paper {' and in groc paper '.join(mine)}.")
         raise GrocError(
-            f"There is no table {name!r}.{nearest_hint(name.lower(), TABLES)} Choose from {', '.join(TABLES)}."
+            f"There is no table {name!r}.{nearest_hint(name.lower(), [*TABLES, CLAIMS])} "
+            f"Choose from {', '.join(TABLES)}, or {CLAIMS}."
         )
     if seeds is not None and seeds < 1:
         raise GrocError(f"--seeds is how many seeds are trained, 1 or more, not {seeds}.")
@@ -62,6 +77,7 @@ def paper(
     if run:
         if not corpora:
             raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")
+        _check_use(name, {**only, "seeds": seeds, "settings": settings})
         if damaged := Results(Path(results), quiet=True).damaged:
             raise GrocError(f"{damaged[0]}, and what it holds might be run again: mend it or take it away.")
         check_folder(Path(results))
@@ -98,6 +114,23 @@ def paper(
             print(f"\nAs a figure: {shlex.join(command)}")
     if diverged:
         raise GrocError(f"These diverged, and fill no cell: {', '.join(diverged)}.")
+
+
+def _show_claims(results: Results, as_json: bool) -> None:
+    claims = all_claims(results)
+    if as_json:
+        rows = [{"claim": claim.text, "verdict": claim.verdict or None, "why": claim.why} for claim in claims]
+        print(to_json({"title": TITLE, "note": HOW_NEAR, "rows": rows}))
+    else:
+        print(f"{TITLE}\n\n{table_of_claims(claims)}\n\n{HOW_NEAR}")
+
+
+def _check_use(name: str, given: Mapping[str, object]) -> None:
+    """What is given and makes no difference to a table would be taken for heeded."""
+    for option in USELESS.get(name, ()):
+        if given[option]:
+            what = "key=value" if option == "settings" else f"--{option}"
+            raise GrocError(f"{what} makes no difference to groc paper {name} --run: leave out {what}.")
 
 
 def _with(place: str) -> list[str]:
@@ -155,6 +188,7 @@ def _list(results: Results, as_json: bool) -> None:
         ]
         for row in tables
     ]
+    lines.append([CLAIMS, TITLE, "not in it", NONE])
     print(markdown(["groc paper", "what it shows", "in the paper", "cells with runs"], lines, names=3))
     print("\nA number alone is of a table that has no fixed cells: it shows whatever was run. Of frequency, rows count")
     print("whose models were compared word by word.")

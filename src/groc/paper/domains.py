@@ -18,6 +18,8 @@ FAR = (
     "wikitext-2", "biomed-mtl", "tweets-tweeteval", "talks-ted", "science-acl", "reviews-movie", "europarl-v7",
     "web-ewt", "web-nltk",
 )  # fmt: skip
+FIRST = 20_000
+"""Dynamic evaluation reads so many tokens of a text, on which other ways are measured too."""
 HELD_OUT = "news-held-out"
 """The source without the lines that have some words."""
 DOMAINS = (SOURCE, LM1B, *YEARS, *FAR)

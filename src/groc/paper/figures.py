@@ -12,7 +12,7 @@ from groc.errors import GrocError
 from groc.files import check_folder, write_atomically
 from groc.paper import published as printed
 from groc.paper.domains import SOURCE
-from groc.paper.records import Results
+from groc.paper.records import LARGE, Results
 from groc.paper.runs import Job, Run, best
 from groc.paper.tables import BIN_NAMES, TABLES
 
@@ -88,7 +88,7 @@ def _curves(picture: Any, results: Results) -> None:
     """Of the main comparison, and below it of the best recipes."""
     picture.set_size_inches(10, 7.6)
     marked = _marked(("main", "size"), picture, results)
-    sizes = ((printed.MODELS, "", "published size"), (("tied", "groc"), "-best", "at most 24 million parameters"))
+    sizes = ((printed.MODELS, "", "published size"), (("tied", "groc"), "-best", LARGE))
     for (models, behind, size), row in zip(sizes, picture.subplots(2, 2), strict=True):
         for axes, dataset in zip(row, printed.DATASETS, strict=True):
             runs = {model: results.of(Job(dataset, model, set=behind)) for model in models}

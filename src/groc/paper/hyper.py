@@ -6,7 +6,7 @@ from groc.paper import published as printed
 from groc.paper.courses import course
 from groc.paper.records import Results
 from groc.paper.runs import Run
-from groc.paper.searches import budgets, searched, searches_of, untried
+from groc.paper.searches import searched, searches_of, untried
 from groc.paper.table import Cell, Row, figures_of
 
 DROPOUT_SITES = ("word", "input", "hidden", "weight", "output")
@@ -23,7 +23,6 @@ def hyper_parameters(results: Results, cell: Cell) -> Row:
     return {
         **(_settings(runs[0]) if runs else dict.fromkeys(SETTINGS)),
         "trials": sum(len(search["trials"]) for search in searches_of(results, cell.job)),
-        "budgets": budgets(results, cell.job),
         "searched": searched(results, cell.job),
         "untried": untried(results, cell.job),
         **figures_of(runs),

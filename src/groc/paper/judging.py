@@ -25,8 +25,11 @@ class Claim:
     """Empty where a figure is told, and judged by nobody."""
     why: str
 
-    def __str__(self) -> str:
-        return f"{self.text}: **{self.verdict}** ({self.why})." if self.verdict else f"{self.text}: {self.why}."
+
+def markdown(claims: Sequence[Claim]) -> str:
+    """A table with a line a claim. Cells are not padded: the longest would make all lines as long."""
+    lines = [(claim.text, f"**{claim.verdict}**" if claim.verdict else "", claim.why) for claim in claims]
+    return "\n".join(["| claim | verdict | why |", "| --- | --- | --- |", *(f"| {' | '.join(one)} |" for one in lines)])
 
 
 def judge(text: str, found: Mapping[str, Verdict], cells: int, figures: Sequence[str] = ()) -> Claim:

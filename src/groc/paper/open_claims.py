@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from groc.adaptation.online import KINDS
-from groc.paper.crossing import FIRST
-from groc.paper.domains import DOMAINS, FAR, LATER_YEARS
+from groc.paper.domains import DOMAINS, FAR, FIRST, LATER_YEARS
 from groc.paper.judging import Claim, Verdict, judge
 from groc.paper.records import Results
 from groc.paper.table import Row

@@ -35,6 +35,8 @@ def run_open(
     place.need(SOURCE, "train", "the text of the source")
     there = [name for name in DOMAINS if place.has(name, "test")]
     possible = {row_name(model, way): model for model in variant_names(SOURCE) for way in ways_of(model)}
+    if table == "held-out":  # what is said of a word is of use to open models alone, which score it in one way
+        possible = {model: model for model in possible.values() if is_open(model)}
     of_model = {f"{model}+*": [row for row, other in possible.items() if other == model] for model in possible.values()}
     rows = [row for name in rows for row in of_model.get(name, [name])]
     for wrong, right in ((set(domains) - set(there), there), (set(rows) - possible.keys(), possible)):
@@ -47,7 +49,7 @@ def run_open(
         rows = possible_rows(rows, wanted, place)
     models = sorted({possible[row] for row in rows}, reverse=True)  # tied first: all others are compared with it
     if table == "held-out":
-        run_held_out(place, [model for model in models if is_open(model)], seeds, settings)
+        run_held_out(place, models, seeds, settings)
     else:
         record_domains(place, settings, anew=table == "domains")
     if table == "cross-domain":

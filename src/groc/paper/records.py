@@ -19,6 +19,8 @@ TIMED = frozenset((*MODELS, "groc, frozen"))
 """What the table of speed takes from `groc bench`."""
 LARGEST_BEST = 24_000_000
 """Parameters of a `-best` recipe at most."""
+LARGE = f"at most {LARGEST_BEST / 1e6:g} million parameters"
+"""What such models are called."""
 
 
 def _files(folder: Path, suffix: str) -> Iterator[Path]:
@@ -55,10 +57,13 @@ class Results:
         self.runs = sorted(
             (Run(record, path) for path, record in found["run"].items()), key=lambda run: run.record["date"]
         )
-        self.bundled = [Run(one) for record in found["set of runs"].values() for one in record["runs"].values()]
-        """Runs whose records stand together in one file: they fill no cell."""
         self.data = {record["name"]: record["figures"] for record in found["corpus"].values()}
         self.searches, self.benches = list(found["search"].values()), list(found["bench"].values())
+        bundled = [Run(one) for record in found["set of runs"].values() for one in record["runs"].values()]
+        self.bundled = [run for run in bundled if not self._why_not(run)]
+        """Runs whose records stand together in one file: they fill no cell."""
+        self.unfit = [run for run in bundled if run not in self.bundled]
+        """Such as are of no row either, as those that are too large."""
         if not (quiet or self.damaged or self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
             print(

@@ -59,8 +59,8 @@ class Run:
         variant = variant or self.settings["output.kind"]
         self.variant = SAME.get(f"{self.recipe}/{variant}", variant)
         valid = [row["valid_perplexity"] for row in self.curve]
-        self.diverged = bool(valid) and valid[-1] > valid[0]
-        """Whether it ended worse than it began."""
+        self.ended_worse = bool(valid) and valid[-1] > valid[0]
+        """Whether its last epoch was worse than its first."""
         self.repeated = identity(self.settings), self.seed
         """The same for two records of what is, but for the machine, one run."""
 

@@ -42,11 +42,6 @@ def searches_of(results: Results, job: Job) -> list[Row]:
     return found
 
 
-def budgets(results: Results, job: Job) -> list[str]:
-    """What each recorded search for a model was given."""
-    return sorted(map(_given, searches_of(results, job)))
-
-
 def _given(search: Row) -> str:
     epochs = search.get("budget", {}).get("epochs")
     if isinstance(epochs, dict):  # a range
@@ -57,40 +52,43 @@ def _given(search: Row) -> str:
     return f"{number} trial{'' if number == 1 else 's'}" + (f" of {epochs} epochs" if epochs else "")
 
 
-def searched(results: Results, job: Job) -> list[str]:
-    """The settings that the recorded searches for a model tried values of."""
-    changes = (trial["changes"] for search in searches_of(results, job) for trial in search["trials"])
-    return list(dict.fromkeys(key for change in changes for key in change))
+def searched(results: Results, job: Job) -> list[tuple[str, list[str]]]:
+    """Of each recorded search for a model what it was given, and the settings that it tried values of."""
+    return sorted(
+        (_given(search), list(dict.fromkeys(key for trial in search["trials"] for key in trial["changes"])))
+        for search in searches_of(results, job)
+    )
 
 
 def different_budgets(results: Results) -> list[str]:
     """For each dataset whose models were searched with different budgets, a line that says so."""
     lines = []
     for dataset in DATASETS:
-        given = {name: " and ".join(budgets(results, Job(dataset, name))) or "none" for name in MODELS}
+        searches = {name: searched(results, Job(dataset, name)) for name in MODELS}
+        given = {name: " and ".join(budget for budget, _ in some) or "none" for name, some in searches.items()}
         if len(set(given.values())) > 1:
             listed = ", ".join(f"{name} {one}" for name, one in given.items())
             lines.append(f"{dataset}: budgets differ: {listed}")
     return lines
 
 
-def settings_of(results: Results, job: Job) -> set[str]:
-    """The different settings that a model was run with, seeds not counted."""
-    return {run.repeated[0] for run in (*results.counted, *results.bundled) if job.wants(run)}
-
-
 def as_long(results: Results, job: Job) -> list[Run]:
     """The runs of a model that were trained for as many epochs as its row in the tables, or more, and learned to the
     end."""
     shown = results.of(job)[:1]
-    runs = (run for run in (*results.counted, *results.bundled) if job.wants(run) and not run.diverged)
+    runs = (run for run in (*results.counted, *results.bundled) if job.wants(run) and not run.ended_worse)
     return [run for run in runs if shown and run.settings[EPOCHS] >= shown[0].settings[EPOCHS]]
 
 
-def _in_its_course(results: Results, job: Job) -> list[Run]:
-    """Those of them that had the course of training of the row."""
-    shown = results.of(job)[:1]
-    return [run for run in as_long(results, job) if course(run) == course(shown[0])]
+def settings_as_long(results: Results, job: Job) -> int:
+    """How many different settings these have, seeds not counted."""
+    return len({run.repeated[0] for run in as_long(results, job)})
+
+
+def _in_its_course(results: Results, job: Job, others: Sequence[Run] = ()) -> list[Run]:
+    """Those of them, and of others, that had the course of training of the row."""
+    courses = [course(run) for run in results.of(job)[:1]]
+    return [run for run in (*as_long(results, job), *others) if job.wants(run) and course(run) in courses]
 
 
 def values_tried(results: Results, job: Job) -> dict[str, str]:
@@ -113,7 +111,7 @@ def untried(results: Results, job: Job) -> str:
 
     Settings of the course and those that tables vary are left out, since such a run would belong to another row.
     """
-    shown, long, found = results.of(job)[:1], _in_its_course(results, job), []
+    shown, long, found = results.of(job)[:1], _in_its_course(results, job, results.unfit), []
     for search in searches_of(results, job) if long else ():
         # What diverged has no perplexity.
         done = [trial for trial in search["trials"] if trial.get("valid_perplexity") and trial.get("state") == "done"]
@@ -144,15 +142,20 @@ def _is_about(had: Any, key: str, typed: Any) -> bool:
     return isclose(had, value, rel_tol=ROUNDED) if isinstance(value, float) else bool(had == value)
 
 
-def _shared(rows: Sequence[Row], dataset: str) -> list[str]:
-    """The budgets that a search gave each model of the main comparison, by the rows of hyper-parameters."""
-    given = [set(row["budgets"]) for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
-    return sorted(set.intersection(*given)) if given else []
+def _alike(rows: Sequence[Row], dataset: str) -> list[tuple[str, list[str]]]:
+    """What each search gave all models of the main comparison, by the rows of hyper-parameters, and which settings it
+    was over; none if any model had another search, or one more. Settings that not all models have tried values of, such
+    as depths, are left out."""
+    each = [row["searched"] for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
+    common = set.intersection(*({key for _, keys in searches for key in keys} for searches in each)) if each else set()
+    shared = [sorted((given, sorted(common.intersection(keys))) for given, keys in searches) for searches in each]
+    is_alike = all(searches == shared[0] for searches in shared) and all(keys for one in shared for _, keys in one)
+    return shared[0] if shared and is_alike else []
 
 
 def not_searched_alike(rows: Sequence[Row]) -> list[str]:
-    """On which corpora no search gave all models of the main comparison as much."""
-    return [dataset for dataset in DATASETS if not _shared(rows, dataset)]
+    """On which corpora not all models of the main comparison were searched alike."""
+    return [dataset for dataset in DATASETS if not _alike(rows, dataset)]
 
 
 def not_tuned_alike(rows: Sequence[Row]) -> list[str]:
@@ -162,22 +165,16 @@ def not_tuned_alike(rows: Sequence[Row]) -> list[str]:
     return [dataset for dataset in DATASETS if dataset in unheeded or dataset in unequal]
 
 
-def _searched_alike(rows: Sequence[Row]) -> str:
-    """What all models of the main comparison were given alike, corpus by corpus."""
-    told = []
-    for dataset in DATASETS:
-        models = [row for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
-        if shared := _shared(rows, dataset):
-            settings = [key for key in models[0]["searched"] if all(key in row["searched"] for row in models)]
-            told += [f"{dataset} with {' and '.join(shared)} ({', '.join(settings)})"] if settings else []
-    return f"Searched alike for the seven models: {'; '.join(told)}." if told else ""
-
-
 def said_of_searches(rows: Sequence[Row]) -> str:
     """What searches gave all models alike, and what they leave open."""
-    lines = [alike] if (alike := _searched_alike(rows)) else []
+    lines = []
+    searches = {
+        dataset: [f"{given} ({', '.join(keys)})" for given, keys in _alike(rows, dataset)] for dataset in DATASETS
+    }
+    if alike := "; ".join(f"{dataset} with {' and '.join(some)}" for dataset, some in searches.items() if some):
+        lines.append(f"Searched alike for the seven models, but for settings that only some have: {alike}.")
     if unequal := not_searched_alike(rows):
-        lines.append(f"No search with equal budgets for the seven models is recorded on {' or '.join(unequal)}.")
+        lines.append(f"Not searched alike for the seven models: {' and '.join(unequal)}.")
     for dataset in DATASETS:
         models: defaultdict[str, list[str]] = defaultdict(list)
         for row in rows:

@@ -158,6 +158,18 @@ def test_of_known_results_nothing_is_said(
     assert capsys.readouterr().err == ""
 
 
+def test_rows_of_a_dataset_or_a_model_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def keys(table: str, key: str, *options: str) -> list[tuple[str, str]]:
+        assert main(["paper", table, "--results", str(tmp_path), "--json", *options]) == 0
+        return [(row.get(key), row.get("model")) for row in json.loads(capsys.readouterr().out)["rows"]]
+
+    models = ["--model", "tied", "--model", "groc"]
+    assert keys("main", "dataset", "--dataset", "penn", *models) == [("penn", "tied"), ("penn", "groc")]
+    assert len(keys("main", "dataset", *models)) == 4
+    assert len(keys("main", "dataset")) == 14
+    assert keys("data", "dataset", "--dataset", "penn") == [("penn", None)]
+
+
 def test_the_main_comparison_has_all_cells(
     tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -619,6 +631,9 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["claims", "--run", "--corpus-root", "."], "say groc paper TABLE --run"),
         (["claims", "--figure", "a.png"], "takes --results and --json alone"),
         (["claim"], "Did you mean 'claims'?"),
+        (["main", "--dataset", "pen"], "no dataset pen: choose from penn, wikitext-2."),
+        (["data", "--model", "tied"], "no model tied: leave out --model"),
+        (["main", "--figure", "x.png", "--model", "tied"], "leave out --dataset and --model"),
         (["main", "--run", "--corpus-root", ".", "--dataset", "wikitext2"], "choose from penn, wikitext-2."),
         (["coverage", "--run", "--corpus-root", ".", "--dataset", "wikitext-2"], "choose from penn."),
         (

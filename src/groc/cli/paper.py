@@ -44,7 +44,7 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar="NAME",
-            help=f"for --run: only this {'dataset or domain' if key == 'dataset' else key} (repeatable)",
+            help=f"only this {'dataset or domain' if key == 'dataset' else key} (repeatable)",
         )
     add_json(parser)
     parser.set_defaults(run=run, takes_settings=True)

@@ -18,7 +18,7 @@ from groc.paper.claims import HOW_NEAR, TITLE, all_claims
 from groc.paper.figures import FIGURES, check_figure, draw
 from groc.paper.judging import markdown as table_of_claims
 from groc.paper.searches import different_budgets
-from groc.paper.table import NONE, Table
+from groc.paper.table import NONE, Row, Table
 from groc.report import table as markdown
 from groc.report import to_json
 from groc.signals import repeatable
@@ -74,6 +74,8 @@ def paper(
     diverged: list[str] = []
     if figure:
         check_figure(name, figure)
+        if not run and any(only.values()):
+            raise GrocError("A figure shows all rows: leave out --dataset and --model.")
     if run:
         if not corpora:
             raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")
@@ -93,14 +95,16 @@ def paper(
                 run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
             else:
                 diverged = _run_cells(table, place, seeds or 1, only, settings)
-    elif any(only.values()) or corpora or seeds is not None:
-        raise GrocError("--dataset, --model, --seeds and --corpus-root are for what is run: give --run with them.")
+    elif corpora or seeds is not None:
+        raise GrocError("--seeds and --corpus-root are for what is run: give --run with them.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
     found = Results(Path(results))
     if figure:
         print(f"Picture: {draw(name, found, Path(figure))}", file=sys.stderr)
     rows = table.rows(found)
+    if not run:
+        rows = _picked(table, rows, only)
     if name == "hyper-parameters":
         for line in different_budgets(found):
             print(line, file=sys.stderr)
@@ -114,6 +118,19 @@ def paper(
             print(f"\nAs a figure: {shlex.join(command)}")
     if diverged:
         raise GrocError(f"These diverged, and fill no cell: {', '.join(diverged)}.")
+
+
+def _picked(table: Table, rows: Sequence[Row], only: Mapping[str, Sequence[str]]) -> list[Row]:
+    """Those of the datasets (or domains) and models that are named."""
+    picked = list(rows)
+    for option, names in only.items():
+        key = "domain" if option == "dataset" and "domain" in table.keys else option
+        known = list(dict.fromkeys(str(row[key]) for row in rows if key in row))
+        if wrong := [name for name in names if name not in known]:
+            choices = f"choose from {', '.join(known)}" if known else f"leave out --{option}"
+            raise GrocError(f"groc paper {table.name} has no {option} {' or '.join(wrong)}: {choices}.")
+        picked = [row for row in picked if not names or row.get(key) in names]
+    return picked
 
 
 def _show_claims(results: Results, as_json: bool) -> None:

@@ -118,18 +118,18 @@ class TestMogrifierLSTM:
             assert 1e-5 < float(((plain - rounded).norm() / plain.norm()).detach()) < 5e-2
 
     def test_no_weight_has_a_gradient_of_its_own_at_each_position(self) -> None:
-        """What makes it fast: the graph of a loop over many words has as many large products as that over few."""
+        """What makes it fast: the graph of a loop over many words has as many products for weights as that over few."""
 
-        def large_products(length: int) -> int:
+        def for_weights(length: int) -> int:
             layer = layer_of(5)
             x, start = torch.randn(length, 2, SIZE), torch.zeros(2, 1, 2, HIDDEN).unbind()
             out = layer.float()(x, start, nn.Dropout(0.0))[0]
             with torch.profiler.profile() as profile:
                 out.sum().backward()
-            shapes = [event for event in profile.events() if event.name == "aten::mm"]
-            return len(shapes) - 2 * 5 * length - length  # beside those for the inputs of each map
+            products = sum(event.name == "aten::mm" for event in profile.events())
+            return products - (5 + 1) * length  # beside those for the inputs of gates and cell
 
-        assert large_products(9) == large_products(3)
+        assert for_weights(9) == for_weights(3)
 
     @ON_CUDA
     def test_on_cuda_compiled_and_captured_it_equals_itself_on_a_cpu(self) -> None:

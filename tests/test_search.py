@@ -140,6 +140,7 @@ def test_a_grid_has_no_combinations_that_make_the_same_model() -> None:
         ("tied", {}, {"surface.rank": ["2", "3"], "output.kind": ["tied", "groc"]}, []),
         ("groc", {}, {"surface.longest": ["9", "8"], "surface.longest_ngram": ["4", "5"]}, ["surface.longest"]),
         ("tied", {}, {"output.mixture_dropout": ["0", "0.1"]}, ["output.mixture_dropout"]),
+        ("tied", {}, {"prefix.gate_rank": ["4", "8"]}, ["prefix.gate_rank"]),
         ("tied", {"training.schedule": "cosine"}, {"training.patience": ["1", "2"]}, ["training.patience"]),
         ("tied", {"training.schedule": "plateau"}, {"training.final_rate": ["0", "1"]}, ["training.final_rate"]),
     ],

@@ -331,6 +331,11 @@ SHARES = (
     "prefix.hidden_dropout", "prefix.output_dropout", "prefix.weight_dropout", "prefix.word_dropout",
 )  # fmt: skip
 
+STACKED = ("prefix.layers", "prefix.gate_rounds", "output.depth", "output.mixtures", "surface.highway")
+"""Each of these has weights and steps of its own: thousands of them would be built for hours."""
+
+LARGEST = 10**9
+"""Of anything that is counted: more fits into no memory, and into no number of PyTorch's either."""
 LARGEST_SEED = 10**18 - 1
 """What is added to a seed still leaves it a number that PyTorch takes."""
 
@@ -338,6 +343,7 @@ LARGEST_SEED = 10**18 - 1
 def check(config: Config) -> Config:
     """Refuse values that no part could work with."""
     flat = config.flat()
+    counted = [key for key, kind in known_keys().items() if kind is int and not key.endswith("seed")]
     for key, choices in CHOICES.items():
         if flat[key] not in choices:
             raise GrocError(
@@ -349,6 +355,8 @@ def check(config: Config) -> Config:
         (NOT_NEGATIVE, 0, math.inf, "0 or more"),
         (SHARES, 0, 1, "between 0 and 1"),
         (("training.seed",), -LARGEST_SEED, LARGEST_SEED, "a number of at most 18 digits"),
+        (counted, 0, LARGEST, f"at most {LARGEST:,}"),
+        (STACKED, 0, 1000, "at most 1,000"),
     ):
         for key in keys:
             if not lowest <= flat[key] <= highest:  # false for "nan" too
@@ -358,7 +366,7 @@ def check(config: Config) -> Config:
             raise GrocError(f"{key}=1 is not possible: nothing would be left.")
     if config.training.sample and config.training.full_updates < 1:
         raise GrocError("training.sample and training.full_updates exclude each other: leave one at its default.")
-    if not config.surface.filters or min(config.surface.filters) < 1:
+    if not config.surface.filters or not all(1 <= filters <= LARGEST for filters in config.surface.filters):
         raise GrocError("surface.filters must be a list of numbers from 1: how many filters of width 1, 2, 3, ...")
     if list(config.output.cutoffs) != sorted({rank for rank in config.output.cutoffs if rank >= 1}):
         raise GrocError("output.cutoffs must be a list of ranks from 1 that rise: where the next band of words begins.")

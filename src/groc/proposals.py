@@ -43,7 +43,9 @@ NOT_SEARCHED = ("corpus", "name", "compute.device")
 """What is no part of a model: perplexities of other texts cannot be compared, and names and devices change nothing."""
 MOST_LISTED = 10_000
 """Combinations of a space that are listed, to know when all have been tried."""
-DECIDING = ("output.kind", "output.depth", "output.mixtures", "surface.kind", "training.schedule")
+DECIDING = (
+    "output.kind", "output.depth", "output.mixtures", "prefix.gate_rounds", "surface.kind", "training.schedule"
+)  # fmt: skip
 """The settings that decide of which others a model makes use."""
 
 

@@ -73,9 +73,9 @@ def paper(
     table = TABLES[name]
     diverged: list[str] = []
     if figure:
-        check_figure(name, figure)
         if not run and any(only.values()):
             raise GrocError("A figure shows all rows: leave out --dataset and --model.")
+        check_figure(name, figure)
     if run:
         if not corpora:
             raise GrocError("--run needs --corpus-root DIR, the folder that holds the corpora (docs/data.md).")

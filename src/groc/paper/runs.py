@@ -172,6 +172,8 @@ def unused(settings: Mapping[str, Any]) -> set[str]:
         names.append("output.correction")
     if kind != "adaptive":
         names += ["output.cutoffs", "output.factor"]
+    if not settings["prefix.gate_rounds"]:
+        names.append("prefix.gate_rank")
     return {key for key in settings if key in names or key.startswith(tuple(sections))}
 
 

@@ -660,7 +660,7 @@ class TestBadCheckpoint:
 
     @pytest.mark.parametrize(("command", "needed"), [("next", "TEXT"), ("explain", "WORD")])
     def test_a_run_alone_is_no_text(self, run: Run, trained: dict[str, Path], command: str, needed: str) -> None:
-        fails(run, [command, trained["groc"]], f"is the folder of a run: give a {needed} behind it", watched=[])
+        fails(run, [command, trained["groc"]], f"is the folder of a run: give a {needed} after it", watched=[])
 
     def test_a_long_text_is_no_folder(self, run: Run) -> None:
         assert run("next", "word " * 2000, "--limit", "1")[0] == 0

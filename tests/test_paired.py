@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TRAIN_WORDS, as_pairs, snapshot, tiny_settings
-from test_paper_tables import add_test, drawn, legend, record, rows_of
+from test_paper_tables import add_test, drawn, legend, record, rows_of, said_of
 
 from groc import checkpoint
 from groc.cli import main
@@ -21,6 +21,7 @@ from groc.errors import GrocError
 from groc.model import LanguageModel
 from groc.paired import BLOCK, DRAWS, SEED, compare, interval
 from groc.paper import TABLES, Results
+from groc.paper.claims import closed_claims
 from groc.results import add_paired
 from groc.scoring import Scores
 from groc.vocabulary import END, Vocabulary
@@ -391,13 +392,12 @@ def test_a_record_that_cannot_be_added_to(tmp_path: Path) -> None:
 
 
 def test_claims_of_rare_words_are_of_pairs_in_the_median_and_of_all_runs_in_the_mean(tmp_path: Path) -> None:
-    claims = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "results.py"))["closed_claims"]
 
     def said(measure: str) -> str:
         told = "On penn GroC gains more on words seen less than 100 times"
         return next(
-            str(claim)
-            for claim in claims(Results(tmp_path))
+            said_of(claim)
+            for claim in closed_claims(Results(tmp_path))
             if claim.text.startswith(told) and claim.text.endswith(f"in the {measure}")
         )
 

@@ -153,6 +153,10 @@ class TestValues:
         with pytest.raises(GrocError, match=key):
             load_recipe("tiny", None, [assignment])
 
+    def test_a_size_below_another_is_refused_for_that(self) -> None:
+        with pytest.raises(GrocError, match=r"not be smaller than surface\.shortest_ngram"):
+            load_recipe("tiny", None, ["surface.longest_ngram=-1"])
+
     @pytest.mark.parametrize(
         ("key", "value"),
         [("training.batch", 2.0), ("training.batch", True), ("name", 3), ("forms.lower", 1), ("surface.filters", 5)],

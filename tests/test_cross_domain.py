@@ -236,6 +236,22 @@ def test_a_person_sees_a_line_a_domain(filled: Path, capsys: pytest.CaptureFixtu
     assert "not run" not in whole + first
 
 
+@pytest.mark.parametrize(
+    ("asked", "columns"),
+    [
+        ("groc+without both", ["groc+without both"]),
+        ("tied+*", ["tied", "tied+unigram", "tied+local", "tied+unbounded", "tied+finetuned"]),
+    ],
+)
+def test_some_models_can_be_asked_for(
+    asked: str, columns: list[str], filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["paper", "cross-domain", "--results", str(filled / "results"), "--model", asked]) == 0
+    whole = capsys.readouterr().out.split("\n\n")[1]
+    assert [cell.strip() for cell in whole.partition("\n")[0].strip("|").split("|")] == ["domain", "oov", *columns]
+    assert whole.count("\n") == len(WHOLE) + 1
+
+
 def test_a_cell_that_is_not_run_says_so(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = shutil.copytree(filled / "results", tmp_path / "results")
     (gone,) = results.glob("**/news-groc-*-on-wikitext-2-*")

@@ -105,6 +105,11 @@ class TestMogrifierLSTM:
         weights = [layer.from_input, layer.from_hidden, layer.bias, torch.zeros_like(layer.bias)]
         torch.testing.assert_close(layer(x, start, nn.Dropout(0.0)), lstm_loop(x, start, weights))
 
+    def test_no_gate_has_more_parameters_than_freedom(self) -> None:
+        layer = MogrifierLSTM(SIZE, HIDDEN, 5, 80)
+        assert {narrow.shape for narrow in layer.narrow} == {(SIZE, HIDDEN), (SIZE, SIZE)}
+        assert {wide.shape for wide in layer.wide} == {(SIZE, SIZE), (HIDDEN, SIZE)}
+
     def test_under_autocast_it_computes_in_bfloat16_and_gives_float32(self) -> None:
         layer, results = layer_of(5).float(), []
         x = torch.randn(5, 3, SIZE, requires_grad=True)
@@ -127,7 +132,7 @@ class TestMogrifierLSTM:
             with torch.profiler.profile() as profile:
                 out.sum().backward()
             products = sum(event.name == "aten::mm" for event in profile.events())
-            return products - (5 + 1) * length  # beside those for the inputs of gates and cell
+            return products - (2 * 5 + 1) * length  # beside those for the inputs of gates and cell
 
         assert for_weights(9) == for_weights(3)
 

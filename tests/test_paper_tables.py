@@ -229,6 +229,9 @@ def test_it_is_said_where_models_were_not_searched_alike(tmp_path: Path) -> None
         search(model, 12)
     alike = f"that only some have: penn with 12 trials of 5 epochs (training.rate). {unequal}wikitext-2."
     assert alike in note()
+    every, picked = (rows_of("hyper-parameters", tmp_path, **only) for only in ({}, {"dataset": "penn"}))
+    said = TABLES["hyper-parameters"].markdown(picked, every)
+    assert said.splitlines()[-1] == note()  # of all models, whichever are shown
     more = search("tied", 3)  # whoever is given more is not searched alike
     assert f"{unequal}penn and" in note()
     more.unlink()
@@ -445,6 +448,25 @@ def test_a_row_of_another_course_of_training_is_marked(name: str, older: bool, t
     assert ("The course of training is how long" in shown) == older
     assert shown.count(" * ") == older
     assert TABLES[name].said(rows) in shown
+
+
+@pytest.mark.parametrize(("part", "size"), [("prefix__gate_rounds", 5), ("output__mixtures", 10)])
+def test_models_with_more_around_their_embeddings_are_marked_and_settle_no_claim(
+    part: str, size: int, tmp_path: Path
+) -> None:
+    add_test(record(tmp_path, "penn/groc", **{part: size}), 60.0)
+    add_test(record(tmp_path, "penn/tied"), 70.0)
+    rows = rows_of("main", tmp_path)
+    shown = TABLES["main"].markdown(rows)
+    assert "| tied * " in shown
+    assert f"on penn tied, with {part.replace('__', '.')} " in shown
+    (claim,) = (
+        claim
+        for claim in closed_claims(Results(tmp_path))
+        if claim.text == "On penn GroC has the lowest perplexity of the seven on the test text"
+    )
+    assert claim.verdict == OPEN
+    assert "trained otherwise" in claim.why
 
 
 def test_where_groc_was_not_run_rows_are_compared_with_the_first(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ class Prefix:
     gate_rounds: int = 0
     """How often input and state of a layer gate each other before each word (Mogrifier LSTM: 5); 0: a plain LSTM."""
     gate_rank: int = 80
-    """The rank of the matrices of these gates."""
+    """The rank of the matrices of these gates; at most the smaller of a layer's sizes."""
 
 
 @dataclass(frozen=True)
@@ -355,7 +355,7 @@ def check(config: Config) -> Config:
         (NOT_NEGATIVE, 0, math.inf, "0 or more"),
         (SHARES, 0, 1, "between 0 and 1"),
         (("training.seed",), -LARGEST_SEED, LARGEST_SEED, "a number of at most 18 digits"),
-        (counted, 0, LARGEST, f"at most {LARGEST:,}"),
+        (counted, -math.inf, LARGEST, f"at most {LARGEST:,}"),
         (STACKED, 0, 1000, "at most 1,000"),
     ):
         for key in keys:

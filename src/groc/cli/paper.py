@@ -44,7 +44,8 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar="NAME",
-            help=f"only this {'dataset or domain' if key == 'dataset' else key} (repeatable)",
+            help=f"show this {'dataset or domain' if key == 'dataset' else key} alone, or with --run train no other "
+            "(repeatable)",
         )
     add_json(parser)
     parser.set_defaults(run=run, takes_settings=True)

@@ -102,17 +102,16 @@ def paper(
     found = Results(Path(results))
     if figure:
         print(f"Picture: {draw(name, found, Path(figure))}", file=sys.stderr)
-    rows = table.rows(found)
-    if not run:
-        rows = _picked(table, rows, only)
+    every = table.rows(found)
+    rows = every if run else _picked(table, every, only)
     if name == "hyper-parameters":
         for line in different_budgets(found):
             print(line, file=sys.stderr)
     if as_json:
-        about = {"table": name, "title": table.title, "paper": table.place, "note": table.said(rows)}
+        about = {"table": name, "title": table.title, "paper": table.place, "note": table.said(rows, every)}
         print(to_json({**about, "rows": rows}))
     else:
-        print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows)}")
+        print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows, every)}")
         if name in FIGURES and not figure and any(row["runs"] for row in rows):
             command = ["groc", "paper", name, "--results", results, "--figure", f"{name}.png"]
             print(f"\nAs a figure: {shlex.join(command)}")
@@ -121,15 +120,16 @@ def paper(
 
 
 def _picked(table: Table, rows: Sequence[Row], only: Mapping[str, Sequence[str]]) -> list[Row]:
-    """Those of the datasets (or domains) and models that are named."""
+    """Those of the datasets (or domains) and models that are named (`groc+*`: all rows of a model)."""
     picked = list(rows)
     for option, names in only.items():
         key = "domain" if option == "dataset" and "domain" in table.keys else option
         known = list(dict.fromkeys(str(row[key]) for row in rows if key in row))
-        if wrong := [name for name in names if name not in known]:
+        meant = {name: [one for one in known if one == name or f"{one.split('+')[0]}+*" == name] for name in names}
+        if wrong := [name for name in names if not meant[name]]:
             choices = f"choose from {', '.join(known)}" if known else f"leave out --{option}"
             raise GrocError(f"groc paper {table.name} has no {option} {' or '.join(wrong)}: {choices}.")
-        picked = [row for row in picked if not names or row.get(key) in names]
+        picked = [row for row in picked if not names or any(row.get(key) in some for some in meant.values())]
     return picked
 
 

@@ -13,7 +13,8 @@ class DeferredLinear:
     """y = W x + b at several positions, one after the other.
 
     A loop over positions finds a gradient as large as W at each of them, and adds them up, which is most of its work.
-    Here they are one product over all positions, when the gradients of all outputs are there.
+    Here they are one product over all positions, when the gradients of all outputs are there. (These gradients cannot
+    be differentiated again.)
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, positions: int, batch: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +30,7 @@ class MogrifierLSTM(nn.Module):
         self.input_size, self.hidden_size = size, hidden
         self.from_input, self.from_hidden, *biases = nn.LSTM(size, hidden).parameters()
         self.bias = nn.Parameter((biases[0] + biases[1]).detach())
+        rank = min(rank, size, hidden)  # more would be parameters without freedom
         turns = [(size, hidden) if turn % 2 else (hidden, size) for turn in range(rounds)]
         self.narrow = nn.ParameterList(torch.randn(rank, source) / source**0.5 for source, _ in turns)
         self.wide = nn.ParameterList(torch.zeros(target, rank) for _, target in turns)
@@ -38,8 +41,9 @@ class MogrifierLSTM(nn.Module):
         def linear(weight: Tensor, bias: Tensor | None = None) -> DeferredLinear:
             return DeferredLinear(as_computed(weight), None if bias is None else as_computed(bias), *x.shape[:2])
 
-        # As one matrix each: on a GPU twice as many small products, one after the other, take longer than larger ones.
-        gates = [linear(wide @ narrow) for narrow, wide in zip(self.narrow, self.wide, strict=True)]
+        # On a GPU as one matrix each: there the number of products counts, which come one after the other.
+        pairs = zip(self.narrow, self.wide, strict=True)
+        gates = [[linear(wide @ narrow)] if x.is_cuda else [linear(narrow), linear(wide)] for narrow, wide in pairs]
         to_cell = linear(torch.cat([self.from_input, weight_dropout(self.from_hidden)], 1), self.bias)
         gated, after = fused(_gated, self.compiled), fused(_after, self.compiled)
         words, hidden, cell = as_computed(x), as_computed(state[0][0]), state[1][0]
@@ -48,12 +52,18 @@ class MogrifierLSTM(nn.Module):
             for word in words:
                 for turn, gate in enumerate(gates):
                     if turn % 2:
-                        hidden = gated(hidden, gate(word))
+                        hidden = gated(hidden, _through(gate, word))
                     else:
-                        word = gated(word, gate(hidden))
+                        word = gated(word, _through(gate, hidden))
                 hidden, cell = after(to_cell(torch.cat([word, hidden], 1)), cell)
                 outputs.append(hidden)
         return torch.stack(outputs).to(x.dtype), (hidden[None].to(x.dtype), cell[None])
+
+
+def _through(maps: Sequence[DeferredLinear], x: Tensor) -> Tensor:
+    for each in maps:
+        x = each(x)
+    return x
 
 
 def _gated(x: Tensor, gate: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from groc.paper.courses import course
+from groc.paper.courses import comparable
 from groc.paper.judging import NEAR, OTHERWISE, SPREADS, UNPAIRED, Claim, Verdict, is_lower, judge, largest_spread
 from groc.paper.open_claims import open_claims
 from groc.paper.published import ABLATIONS, DATASETS, ELSEWHERE, MAIN
@@ -94,9 +94,8 @@ def _of_perplexities(
 def _of_characters(dataset: str, main: Mapping[str, Row], results: Results) -> Iterator[Claim]:
     """GroC with the paper's encoder, where it was trained as GroC was."""
     groc = results.of(Job(dataset, "groc"))[:1]
-    runs = [
-        run for run in results.of(Job(dataset, "groc-characters")) if [course(run)] == [course(one) for one in groc]
-    ]
+    of_characters = results.of(Job(dataset, "groc-characters"))
+    runs = [run for run in of_characters if [comparable(run)] == [comparable(one) for one in groc]]
     row = {**figures_of(runs), "model": "with characters", "differs": None}
     text = f"On {dataset} GroC with the paper's encoder of characters has a lower perplexity than all six rivals"
     tried = settings_as_long(results, Job(dataset, "groc-characters"))

@@ -9,6 +9,8 @@ from typing import Any
 from groc.paper.records import Results
 from groc.paper.runs import VARIED, Job, Run, in_use
 
+MADE_OF = ("prefix.gate_rounds", "output.mixtures")
+"""What may be built around any output embedding, and makes perplexity lower whichever it is."""
 Alike = Callable[[Run], dict[str, Any]]
 """Of a run, by name, all that must be the same in rows that are compared."""
 COURSE = {
@@ -39,6 +41,11 @@ def course(run: Run) -> dict[str, Any]:
         "streams": "rotated" if training["rotate_streams"] else "fixed",
         "epochs": training["epochs"],
     }
+
+
+def comparable(run: Run) -> dict[str, Any]:
+    """What output embeddings must have in common to be compared: the course of training, and what is around them."""
+    return {**course(run), **{key: run.settings[key] for key in MADE_OF}}
 
 
 def all_but(*apart: str) -> Alike:

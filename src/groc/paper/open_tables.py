@@ -63,10 +63,12 @@ def _is_tuned_for(run: Run, domain: str) -> bool:
 
 
 def _by_domain(rows: Sequence[Row]) -> str:
-    """A line a domain and a column a model; first for whole texts, then for their first tokens, where others are."""
+    """A line a domain and a column a model; first for whole texts, then for their first tokens, where others are. What
+    models have that are told less is shown where nothing else was asked for: it is for the table of unseen words."""
+    rows = [row for row in rows if "+without " not in row["model"]] or rows
     parts = []
     for whole in (True, False):
-        some = [row for row in rows if (", " not in row["domain"]) == whole and "+without " not in row["model"]]
+        some = [row for row in rows if (", " not in row["domain"]) == whole]
         models = list(dict.fromkeys(row["model"] for row in sorted(some, key=lambda row: _place_of("", row["model"]))))
         cells = {(row["domain"], row["model"]): ours(row, "test") for row in some}
         new = {row["domain"]: f"{row['oov']:.1f}" for row in some}
@@ -76,9 +78,9 @@ def _by_domain(rows: Sequence[Row]) -> str:
         ]
         if lines:
             parts.append(table(["domain", "oov", *models], lines))
-    runs = {
-        row["model"].partition("+")[0]: row["runs"] for row in rows if row["model"].partition("+")[0] == row["model"]
-    }
+    runs: dict[str, int] = {}
+    for row in rows:
+        runs.setdefault(row["model"].partition("+")[0], row["runs"])
     devices = "; ".join(sorted({row["device"] for row in rows}))
     counts = ", ".join(f"{model} {number}" for model, number in runs.items())
     return "\n\n".join([*parts, f"Runs: {counts} ({devices})."])

@@ -72,9 +72,10 @@ class Table:
             rows.append({**cell.keys, **(figures if cell.job else dict.fromkeys(figures)), "paper": cell.paper})
         return rows
 
-    def said(self, rows: Sequence[Row]) -> str:
-        """What stands below the rows: the note, and what depends on them."""
-        note = " ".join(filter(None, (self.note, self.remark(rows) if self.remark else "")))
+    def said(self, rows: Sequence[Row], of: Sequence[Row] | None = None) -> str:
+        """What stands below the rows: the note, and what depends on them; where they were picked, on all that they are
+        picked of."""
+        note = " ".join(filter(None, (self.note, self.remark(of or rows) if self.remark else "")))
         return "\n\n".join(filter(None, (note, self.said_of_differences(rows))))
 
     def said_of_differences(self, rows: Sequence[Row]) -> str:
@@ -88,10 +89,10 @@ class Table:
             return str(row["model"])
         return ", ".join(f"{key} {row[key] or 'nothing'}" for key in others)
 
-    def markdown(self, rows: Sequence[Row]) -> str:
-        """For a person, the paper's figures beside ours."""
+    def markdown(self, rows: Sequence[Row], of: Sequence[Row] | None = None) -> str:
+        """For a person, the paper's figures beside ours; of what rows they were picked, if they were."""
         if rows and self.layout is not None:
-            return f"{self.layout(rows)}\n\n{self.said(rows)}".rstrip()
+            return f"{self.layout(rows)}\n\n{self.said(rows, of)}".rstrip()
         letters = _letters(rows) if "device" in self.shown else {}
         facts = [name for name in self.shown if name != "device" or len(letters) > 1]
         printed = {name for row in rows for name in row.get("paper", ())}
@@ -106,7 +107,7 @@ class Table:
         body = table(head, lines, names=len(self.keys)) if rows else "Not run."
         named = "; ".join(f"{letter} {device}" if len(letters) > 1 else device for device, letter in letters.items())
         devices = f"Device: {named}." if named else ""
-        return "\n\n".join(filter(None, (body, devices, self.said(rows))))
+        return "\n\n".join(filter(None, (body, devices, self.said(rows, of))))
 
     def _key(self, row: Row, key: str) -> str:
         """What names a row, with a mark where it cannot be compared with the others."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from groc.paper import published as printed
-from groc.paper.courses import all_but, course
+from groc.paper.courses import all_but, comparable
 from groc.paper.hyper import SETTINGS, hyper_parameters, listed
 from groc.paper.open_tables import OPEN_TABLES
 from groc.paper.records import LARGE, Results
@@ -208,7 +208,7 @@ _ALL = (
     ),
     Table(
         "main", "Output embeddings with a closed vocabulary (perplexity)", "Tables 2 and 9", _MODEL,
-        ("parameters", "dev", "test"), tuple(_main_cells()), measured, alike=course, note=OUR_GROC,
+        ("parameters", "dev", "test"), tuple(_main_cells()), measured, alike=comparable, note=OUR_GROC,
     ),
     Table(
         "frequency", "Test loss of each rival above GroC's, by how often training had the word (nats)", "Figure 3",
@@ -219,7 +219,7 @@ _ALL = (
         "--against` compared. The others have another one: the difference of the two models' median losses (or mean "
         "losses, where a record has no medians), each averaged over seeds. It can be several times as large, so do "
         "not compare the two. Above 0, GroC is better.",
-        remark=_said_of_pairs, alike=course,
+        remark=_said_of_pairs, alike=comparable,
     ),
     Table(
         "ablations", "GroC with and without its output network, relations and definitions (perplexity)", "Table 3",
@@ -243,7 +243,7 @@ _ALL = (
         "its groc has characters where that of our recipes has n-grams. "
         "Our seconds are the median step of `groc bench`, 20 x 35 words without dropout of words and weights, as often "
         "as the text has them; with p, the mean of full and other steps. Perplexities are those of the recipes.",
-        alike=course,
+        alike=comparable,
     ),
     Table(
         "size", "Models of comparable size, and our best recipes (test perplexity)", "Table 11",
@@ -254,7 +254,7 @@ _ALL = (
         "Those of penn have a mixture of ten softmaxes, those of wikitext-2 have one softmax; of AWD-LSTM only the "
         "rows that say so have a mixture. "
         f"{OUR_GROC}",
-        alike=course,
+        alike=comparable,
     ),
     Table(
         "hyper-parameters",

@@ -11,7 +11,7 @@ from textwrap import fill
 
 from groc.paper import TABLES, Results
 from groc.paper.claims import FREQUENT, HOW_NEAR, MIDDLE, RARE, TITLE, all_claims, marks, mean_losses
-from groc.paper.courses import DEFINITION, course
+from groc.paper.courses import DEFINITION, comparable, course
 from groc.paper.domains import DOMAINS, SOURCE
 from groc.paper.figures import CAPTIONS, FIGURES, draw
 from groc.paper.judging import markdown
@@ -191,7 +191,7 @@ def plain_words(results: Results) -> list[str]:
 
 def _has_characters(results: Results, dataset: str) -> bool:
     """Whether GroC with characters was trained as long, and in such steps, as GroC."""
-    courses = [[course(run) for run in results.of(Job(dataset, name))[:1]] for name in ("groc-characters", "groc")]
+    courses = [[comparable(run) for run in results.of(Job(dataset, name))[:1]] for name in ("groc-characters", "groc")]
     return courses[0] != [] and courses[0] == courses[1]
 
 

@@ -285,6 +285,40 @@ def test_what_is_larger_than_the_papers_model_is_not_counted(
     assert [str(path) in line for line in said] == ([] if counts else [True])
 
 
+def test_seeds_of_one_model_are_of_one_size(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in (1, 2):
+        recorder("penn/tied", 60.0, 50.0, seed, extra={"parameters": 10_000_000})
+    other = recorder("penn/tied", 60.0, 50.0, 3, extra={"parameters": 5_000_000})
+    row = row_of("main", tmp_path, dataset="penn", model="tied")
+    assert (row["parameters"], row["seeds"]) == (10_000_000, [1, 2])
+    assert f"{other} has 5,000,000 parameters" in capsys.readouterr().err
+
+
+def test_a_variant_that_the_recipe_has_not_is_named(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorder("penn/groc", 60.0, 50.0)
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "name": "penn/grok"}))
+    assert not Results(tmp_path / "results").counted
+    assert f"{path} is called penn/grok" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("dev", "counts"), [(62.0, True), (50.0, False)])
+def test_a_perplexity_that_its_curve_contradicts_is_named(
+    tmp_path: Path, recorder: Recorder, dev: float, counts: bool
+) -> None:
+    path = recorder("penn/tied", 64.8, 60.0)
+    record = json.loads(path.read_text())
+    record["figures"]["valid_perplexity"] = dev  # strict; the curve reads several streams
+    path.write_text(json.dumps(record))
+    results = Results(tmp_path / "results", quiet=True)
+    assert len(results.counted) == counts
+    assert ["near 64.8, the best of its curve" in why for why in results.damaged] == ([] if counts else [True])
+
+
 def test_another_corpus_of_the_same_name_is_not_counted(
     tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from math import log
+from math import isclose, log
 from typing import Any
 
 from groc.adaptation.memory import OCCURRENCES
@@ -216,6 +216,18 @@ TEXTS = {
     "source valid": {"before": READ, "after": READ},
 }
 """What fine-tuning itself measures."""
+CURVE_NEAR = 0.1
+"""Part by which the perplexity of a curve, which is read in several streams, differs from the strict one at most."""
+
+
+def _as_the_curve_says(record: Row) -> Shape:
+    best = min((row["valid_perplexity"] for row in record.get("curve", ())), default=None)
+    if best is None:
+        return ()
+    near = Kind(f"near {best:g}, the best of its curve", lambda dev: isclose(dev, best, rel_tol=CURVE_NEAR))
+    return {"figures": {"valid_perplexity": near}}
+
+
 FINE_TUNED = {"figures": {"texts": [{}]}, "curve": ([{"step": NUMBER, "valid_loss": NUMBER}], FILLED)}
 RUN = (
     {
@@ -233,6 +245,7 @@ RUN = (
         f"{PAIRED}?": Each(COMPARED),
     },
     lambda record: FINE_TUNED if "adapted_from" in record["figures"] else {},
+    _as_the_curve_says,
     lambda record: {"seed?": _same_seed(record["config"]["training"]["seed"])},
 )
 

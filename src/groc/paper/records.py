@@ -7,13 +7,14 @@ import math
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from groc.paper.checking import damage, kind_of
 from groc.paper.published import MAIN, MODELS
 from groc.paper.runs import RECIPES, VARIED, Job, Run, best, model_of, other_model
+from groc.recipe import variant_names
 
 TIMED = frozenset((*MODELS, "groc, frozen"))
 """What the table of speed takes from `groc bench`."""
@@ -72,7 +73,7 @@ class Results:
                 file=sys.stderr,
             )
         left_out = {run: why for run in self.runs if (why := self._why_not(run))}
-        left_out |= _on_other_texts(run for run in self.runs if run not in left_out)
+        left_out |= _unlike_most(run for run in self.runs if run not in left_out)
         self.counted = [run for run in self.runs if run not in left_out]
         """Those that may fill cells."""
         if not quiet:
@@ -100,6 +101,8 @@ class Results:
         base = RECIPES.get(run.dataset)
         if run.adapted or run.recipe not in (base, f"{base}-best"):
             return ""
+        if run.variant not in variant_names(run.recipe):
+            return f"is called {run.recipe}/{run.variant}, and the recipe has no such variant"
         if why := other_model(run.variant, run.settings):
             return f"is called {run.variant}, but {why}"
         parameters, largest = run.figures["parameters"], _largest(run)
@@ -132,19 +135,29 @@ class Results:
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
 
 
-def _on_other_texts(runs: Iterable[Run]) -> dict[Run, str]:
-    """Runs of the tables' corpora whose test text is not as long as that of most, and how long it is."""
+def _unlike_most(runs: Iterable[Run]) -> dict[Run, str]:
+    """Runs of the tables' corpora whose test text is not as long as that of most, or whose model is not as large as
+    most with these settings, and how long or large it is."""
     lengths: defaultdict[str, dict[Run, int]] = defaultdict(dict)
-    for run in runs:
-        if run.dataset in RECIPES and not run.adapted and (tokens := (run.test() or {}).get("tokens")):
+    sizes: defaultdict[tuple[str, str], dict[Run, int]] = defaultdict(dict)
+    for run in (run for run in runs if run.dataset in RECIPES and not run.adapted):
+        sizes[run.dataset, run.repeated[0]][run] = run.figures["parameters"]
+        if tokens := (run.test() or {}).get("tokens"):
             lengths[run.dataset][run] = tokens
     found = {}
+    for by_run in sizes.values():
+        for run, size, usual in _odd_ones(by_run):
+            found[run] = f"has {size:,} parameters, most runs with its settings {usual:,}"
     for dataset, by_run in lengths.items():
-        (usual, _), *_ = Counter(by_run.values()).most_common(1)
-        for run, tokens in by_run.items():
-            if tokens != usual:
-                found[run] = f"was tested on {tokens:,} tokens, most of {dataset} on {usual:,}"
+        for run, tokens, usual in _odd_ones(by_run):
+            found[run] = f"was tested on {tokens:,} tokens, most of {dataset} on {usual:,}"
     return found
+
+
+def _odd_ones(by_run: Mapping[Run, int]) -> Iterator[tuple[Run, int, int]]:
+    """Those that have another number than most, theirs, and that of most."""
+    (usual, _), *_ = Counter(by_run.values()).most_common(1)
+    yield from ((run, number, usual) for run, number in by_run.items() if number != usual)
 
 
 def _largest(run: Run) -> float:

@@ -19,7 +19,7 @@ from groc.paper.open_claims import ratio
 from groc.paper.published import DATASETS, MODELS
 from groc.paper.records import LARGE
 from groc.paper.runs import Job, Run
-from groc.paper.searches import TUNED, as_long, values_tried
+from groc.paper.searches import BEST, TUNED, as_long, in_a_list, values_tried
 from groc.paper.table import Row, figures_of
 from groc.report import table as laid_out
 
@@ -74,7 +74,13 @@ def open_questions(results: Results) -> list[str]:
             "settings by Optuna, see [searching](search.md).)"
         )
     main = {(row["dataset"], row["model"]): row for row in rows["main"] if row["runs"]}
-    curves = {key: results.of(Job(*key))[0].curve for key in main}
+    large = [row for row in rows["size"] if row["model"].endswith(BEST) and row["runs"]]
+    jobs = {key: Job(*key) for key in main}
+    for row in large:
+        jobs[row["dataset"], in_a_list(row["model"])] = Job(
+            row["dataset"], row["model"].removesuffix(BEST), set="-best"
+        )
+    curves = {key: results.of(job)[0].curve for key, job in jobs.items()}
     gaining = [
         key
         for key, curve in curves.items()
@@ -87,9 +93,8 @@ def open_questions(results: Results) -> list[str]:
     ):
         lines += [f"{told}: {_by_dataset(some)}."] if some else []
     for dataset in DATASETS:
-        large = {row["model"]: row for row in rows["size"] if row["dataset"] == dataset and row["runs"]}
-        if pair := [large[name] for name in ("groc, best recipe", "tied, best recipe") if name in large]:
-            seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['runs']} ({row['device']})" for row in pair)
+        if best := [row for row in large if row["dataset"] == dataset]:
+            seeds = ", ".join(f"{row['model'].removesuffix(BEST)} {row['runs']} ({row['device']})" for row in best)
             lines.append(f"Seeds that were run on {dataset} with {LARGE}: {seeds}.")
     for name in ("main", "ablations", "coverage", "speed", "size"):
         if missing := [row for row in rows[name] if row["runs"] == 0]:
@@ -234,15 +239,15 @@ def _told_of_rare_words(
     gains = next(row for row in rows["frequency"] if row["dataset"] == dataset and row["model"] == "tied")
     means = mean_losses(dataset, "tied", results)
     known = [name for name in (*RARE, *MIDDLE, *FREQUENT) if gains[name] is not None and name in means]
-    lines = [[name, f"{gains[name]:z.2f}", f"{means[name]:z.2f}"] for name in known]
+    lines = [[name, f"{means[name]:z.2f}", f"{gains[name]:z.2f}"] for name in known]
     median = {"paired": "median of the differences", "mean": "difference of the means"}.get(
         gains["of"], "difference of the medians"
     )
     seeds = " and ".join(f"{main[model]['runs']} of {model}" for model in ("groc", "tied"))
     yield (
-        f"How much more tied loses than GroC on words of {dataset}, by how often training had them (nats; first "
-        f"column: tied of seed {', '.join(map(str, gains['seeds']))}; second column: all runs, {seeds}):\n\n"
-        f"{laid_out(['seen in training', median, 'in the mean'], lines)}"
+        f"How much more tied loses than GroC on words of {dataset}, by how often training had them (nats; in the "
+        f"mean: all runs, {seeds}; last column: tied of seed {', '.join(map(str, gains['seeds']))}):\n\n"
+        f"{laid_out(['seen in training', 'in the mean', median], lines)}"
     )
 
 

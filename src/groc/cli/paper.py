@@ -28,7 +28,9 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("table", nargs="?", metavar="TABLE", help="which table, or claims (default: list them all)")
     parser.add_argument("--results", default="results", metavar="DIR", help="the records of runs (default: results)")
-    parser.add_argument("--figure", metavar="FILE", help="draw it into FILE.png, where the table has a figure")
+    parser.add_argument(
+        "--figure", metavar="FILE", help="draw it into FILE (.png, .pdf, .svg), where the table has a figure"
+    )
     parser.add_argument(
         "--run",
         dest="run_missing",

@@ -16,6 +16,8 @@ from groc.paper.runs import NOT_SETTINGS, VARIED, Job, Run, unused
 from groc.paper.table import Row
 
 EPOCHS = "training.epochs"
+BEST = ", best recipe"
+"""Behind the name of a model that has all parameters allowed."""
 TUNED = {
     "training.rate": "rate",
     "prefix.input_dropout": "dropout of prefixes",
@@ -24,6 +26,11 @@ TUNED = {
 """What was varied for all models, by name. All dropouts of a prefix network were varied together with this one."""
 ROUNDED = 0.1
 """Values that differ by no more than this share are taken as the same."""
+
+
+def in_a_list(model: str) -> str:
+    """What a model is called where commas part one from the next."""
+    return f"{model.removesuffix(BEST)} (best recipe)" if model.endswith(BEST) else model
 
 
 def searches_of(results: Results, job: Job) -> list[Row]:
@@ -175,6 +182,17 @@ def said_of_searches(rows: Sequence[Row]) -> str:
         lines.append(f"Searched alike for the seven models, but for settings that only some have: {alike}.")
     if unequal := not_searched_alike(rows):
         lines.append(f"Not searched alike for the seven models: {' and '.join(unequal)}.")
+    tried = {dataset: {key for _, keys in _alike(rows, dataset) for key in keys} for dataset in DATASETS}
+    for dataset, keys in tried.items():
+        if keys and (others := sorted(set.union(*tried.values()) - keys)):
+            lines.append(f"Searched on another corpus alone, not on {dataset}: {', '.join(others)}.")
+    best = [row for row in rows if row["model"].endswith(BEST) and row["runs"] and not row["trials"]]
+    if best:
+        told = "; ".join(
+            f"on {dataset} {' and '.join(in_a_list(row['model']) for row in best if row['dataset'] == dataset)}"
+            for dataset in dict.fromkeys(row["dataset"] for row in best)
+        )
+        lines.append(f"Without any search, by settings that were tried by hand: {told}.")
     for dataset in DATASETS:
         models: defaultdict[str, list[str]] = defaultdict(list)
         for row in rows:

@@ -18,8 +18,8 @@ from groc.paper.judging import markdown
 from groc.paper.open_claims import ratio
 from groc.paper.published import DATASETS, MODELS
 from groc.paper.records import LARGE
-from groc.paper.runs import Job, Run
-from groc.paper.searches import BEST, TUNED, as_long, in_a_list, values_tried
+from groc.paper.runs import BEST, Job, Run
+from groc.paper.searches import TUNED, as_long, in_a_list, values_tried
 from groc.paper.table import Row, figures_of
 from groc.report import table as laid_out
 
@@ -28,7 +28,8 @@ IMAGES = PAGE.with_name("images")
 RECORDS = PAGE.parents[1] / "results"
 MARKED = (
     f"{DEFINITION} A `*`, in tables and figures, marks models with another course of training than GroC has on the "
-    "same corpus: where they differ from GroC, the model is not the only reason."
+    "same corpus, or with gates or a mixture of softmaxes that GroC's row has not (or the other way round): where they "
+    "differ from GroC, the model is not the only reason."
 )
 HEAD = f"""# Results
 
@@ -43,6 +44,8 @@ decide nothing. `groc paper TABLE` prints a table, `docs/results.py` makes this 
 OLDER_ABLATIONS = "../results/penn-ablations-fixed-streams-h200.json"
 FEW_MISSING = 3
 """Cells of a table that were not run and are named; of more their number is."""
+EARLY = 0.8
+"""A model that is best before this share of its epochs would have done with fewer, or wants more dropout."""
 OTHERS_DEFINITION = "another word's definition"
 
 
@@ -54,7 +57,7 @@ def page(results: Results) -> str:
     for table in TABLES.values():
         rows = table.rows(results)
         blocks += [f"\n## {table.title}\n", f"{table.place or 'Not'} of the paper; `groc paper {table.name}`.\n"]
-        blocks += [table.markdown(rows)]
+        blocks += [table.markdown(table.usual(rows), rows)]
         if table.name in FIGURES and any(row["runs"] for row in rows):
             blocks += [f"\n![{CAPTIONS[table.name]}](images/{image(table.name)})"]
     return "\n".join(blocks) + "\n"
@@ -86,10 +89,17 @@ def open_questions(results: Results) -> list[str]:
         for key, curve in curves.items()
         if curve and min(curve, key=lambda row: row["valid_perplexity"]) is curve[-1]
     ]
+    overfitting = [
+        key
+        for key, curve in curves.items()
+        if curve
+        and min(curve, key=lambda row: row["valid_perplexity"])["epoch"] < EARLY * max(row["epoch"] for row in curve)
+    ]
     for told, some in (
         ("To be trained again, with the course of training that GroC has", [k for k in main if main[k]["differs"]]),
         ("Run with one seed alone", [key for key in main if main[key]["runs"] == 1]),
         ("Best at the last epoch, so that longer training may help", gaining),
+        (f"Best before {EARLY:.0%} of their epochs, so that they overfit", overfitting),
     ):
         lines += [f"{told}: {_by_dataset(some)}."] if some else []
     for dataset in DATASETS:
@@ -254,13 +264,17 @@ def _told_of_rare_words(
 def _told_of_large(size: Sequence[Row]) -> Iterator[str]:
     for dataset, way in product(DATASETS, ("", ", dynamic evaluation")):
         sized = {row["model"]: row for row in size if row["dataset"] == dataset and row["test"]}
-        groc, tied = (sized.get(f"{model}, best recipe{way}") for model in ("groc", "tied"))
+        groc, tied = (sized.get(f"{model}{BEST}{way}") for model in ("groc", "tied"))
         if groc and tied:
             seeds = ", ".join(f"{row['model'].partition(',')[0]} {row['test_runs']}" for row in (groc, tied))
             others = (
                 f"{name} has {test} with {millions} million" for name, (millions, test) in marks(dataset, way).items()
             )
-            softmaxes = "; both with a mixture of softmaxes" if dataset == "penn" else ""
+            softmaxes = "".join(
+                f"; {row['model'].partition(',')[0]} mixes {row['softmaxes']} softmaxes"
+                for row in (groc, tied)
+                if row["softmaxes"] > 1
+            )
             course = (
                 f"; tied with {', '.join(f'{k} {v}' for k, v in tied['differs'].items())}" if tied["differs"] else ""
             )

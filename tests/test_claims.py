@@ -74,7 +74,9 @@ def test_large_models_are_judged_against_tied_and_what_others_have(
     said = claim_of(tmp_path, f"{about} has a lower perplexity than tied")
     assert f"**{verdict}**" in said
     assert f"groc {groc + 0.3:.1f} with 2 seeds, settings run, however long: 1; tied 57.3" in said
-    assert f"**{verdict}**" in claim_of(tmp_path, f"{about} is below AWD-LSTM (")
+    assert f"**{verdict}**" in (below := claim_of(tmp_path, f"{about} is below AWD-LSTM ("))
+    assert "groc mixes 10 softmaxes, AWD-LSTM has one" in below
+    assert "mixes" not in claim_of(tmp_path, f"{about} is below AWD-LSTM with a mixture")
     assert "**open** (not run)" in claim_of(tmp_path, about.replace("penn", "wikitext-2"))
 
 

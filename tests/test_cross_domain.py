@@ -240,16 +240,40 @@ def test_a_person_sees_a_line_a_domain(filled: Path, capsys: pytest.CaptureFixtu
     ("asked", "columns"),
     [
         ("groc+without both", ["groc+without both"]),
+        ("groc groc+without both", ["groc", "groc+without both"]),
         ("tied+*", ["tied", "tied+unigram", "tied+local", "tied+unbounded", "tied+finetuned"]),
+        (
+            "groc+*",
+            [
+                "groc",
+                *(f"groc+{way}" for way in (*CACHES, "memory", "finetuned")),
+                *(f"groc+{way}" for way in sorted(LESS)),
+            ],
+        ),
     ],
 )
 def test_some_models_can_be_asked_for(
     asked: str, columns: list[str], filled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["paper", "cross-domain", "--results", str(filled / "results"), "--model", asked]) == 0
+    models = [f"--model={name}" for name in re.split(r" (?=groc)", asked)]
+    assert main(["paper", "cross-domain", "--results", str(filled / "results"), *models]) == 0
     whole = capsys.readouterr().out.split("\n\n")[1]
     assert [cell.strip() for cell in whole.partition("\n")[0].strip("|").split("|")] == ["domain", "oov", *columns]
     assert whole.count("\n") == len(WHOLE) + 1
+
+
+def test_a_domain_is_picked_with_its_first_tokens(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What learns while it reads was measured on these alone."""
+
+    def picked(*options: str) -> str:
+        command = ["paper", "cross-domain", "--results", str(filled / "results"), "--dataset", "wikitext-2", *options]
+        assert main(command) == 0
+        return capsys.readouterr().out
+
+    assert "| tied+dynamic |" in picked()
+    assert f"| wikitext-2, first {FIRST} tokens |" in picked("--model", "tied+dynamic")
+    assert main(["paper", "cross-domain", "--results", str(filled / "results"), "--dataset", "wiki"]) == 1
+    assert "has no dataset wiki: choose from news, news-wmt-2008, news-wmt-2018, wikitext-2." in capsys.readouterr().err
 
 
 def test_a_cell_that_is_not_run_says_so(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

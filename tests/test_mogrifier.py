@@ -105,6 +105,24 @@ class TestMogrifierLSTM:
         weights = [layer.from_input, layer.from_hidden, layer.bias, torch.zeros_like(layer.bias)]
         torch.testing.assert_close(layer(x, start, nn.Dropout(0.0)), lstm_loop(x, start, weights))
 
+    def test_as_one_matrix_a_gate_is_the_same(self) -> None:
+        """On a GPU the factors of a gate are multiplied before the loop."""
+        layer = layer_of(4)
+        x, start = torch.randn(5, 2, SIZE, dtype=torch.float64), torch.randn(2, 1, 2, HIDDEN, dtype=torch.float64)
+        results = []
+        for layer.dense in (False, True):
+            out, (hidden, cell) = layer(x, start.unbind(), nn.Dropout(0.0))
+            slopes = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view_as(out)
+            results.append([out, hidden, cell, *torch.autograd.grad((out * slopes).sum(), list(layer.parameters()))])
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(one, other)
+
+    def test_is_compiled_with_its_network(self) -> None:
+        network = PrefixNetwork(SIZE, HIDDEN, 2, 0, 0, 0, gate_rounds=2, gate_rank=2)
+        for compiled in (True, False):
+            network.fuse(compiled)
+            assert {layer.compiled for layer in network.layers} == {compiled}
+
     def test_no_gate_has_more_parameters_than_freedom(self) -> None:
         layer = MogrifierLSTM(SIZE, HIDDEN, 5, 80)
         assert {narrow.shape for narrow in layer.narrow} == {(SIZE, HIDDEN), (SIZE, SIZE)}

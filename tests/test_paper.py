@@ -40,6 +40,7 @@ from groc.lexicon import Empty
 from groc.paper import TABLES, Results, announcing, checking, published
 from groc.paper.claims import all_claims, closed_claims
 from groc.paper.figures import FIGURES
+from groc.paper.place import Place
 from groc.paper.records import TIMED
 from groc.paper.running import evaluate
 from groc.paper.runs import AS_GOOD, Job, Run, best, identity
@@ -168,6 +169,12 @@ def test_rows_of_a_dataset_or_a_model_can_be_asked_for(tmp_path: Path, capsys: p
     assert len(keys("main", "dataset", *models)) == 4
     assert len(keys("main", "dataset")) == 14
     assert keys("data", "dataset", "--dataset", "penn") == [("penn", None)]
+    other = next(name for name, *_ in published.SIZES)  # of penn alone
+    assert main(["paper", "size", "--results", str(tmp_path), "--dataset", "wikitext-2", "--model", other]) == 1
+    assert "no row of such a --dataset and --model: leave one out" in capsys.readouterr().err
+    # Where nothing is recorded, this is what is said.
+    assert main(["paper", "cross-domain", "--results", str(tmp_path), "--model", "tied"]) == 0
+    assert "Not run." in capsys.readouterr().out
 
 
 def test_the_main_comparison_has_all_cells(
@@ -293,7 +300,23 @@ def test_seeds_of_one_model_are_of_one_size(
     other = recorder("penn/tied", 60.0, 50.0, 3, extra={"parameters": 5_000_000})
     row = row_of("main", tmp_path, dataset="penn", model="tied")
     assert (row["parameters"], row["seeds"]) == (10_000_000, [1, 2])
-    assert f"{other} has 5,000,000 parameters" in capsys.readouterr().err
+    assert f"{other} has 5,000,000 parameters, most runs" in capsys.readouterr().err
+
+
+def test_of_two_sizes_neither_is_that_of_most(
+    tmp_path: Path, recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = (5_000_000, 10_000_000)
+    first, second = (
+        recorder("penn/tied", 60.0, 50.0, seed, extra={"parameters": size}) for seed, size in enumerate(sizes, 1)
+    )
+    assert row_of("main", tmp_path, dataset="penn", model="tied")["runs"] == 0
+    said = capsys.readouterr().err
+    for path, size, other in ((first, *sizes), (second, *reversed(sizes))):
+        assert f"{path} has {size:,} parameters, other runs with its settings {other:,}, and which is right" in said
+    recorder("penn/tied", 60.0, 50.0, 1, extra={"parameters": 10_000_000})  # the first one made again
+    row = row_of("main", tmp_path, dataset="penn", model="tied")
+    assert (row["parameters"], row["seeds"]) == (10_000_000, [1, 2])
 
 
 def test_a_variant_that_the_recipe_has_not_is_named(
@@ -317,6 +340,18 @@ def test_a_perplexity_that_its_curve_contradicts_is_named(
     results = Results(tmp_path / "results", quiet=True)
     assert len(results.counted) == counts
     assert ["near 64.8, the best of its curve" in why for why in results.damaged] == ([] if counts else [True])
+
+
+def test_a_curve_without_its_best_epoch_contradicts_nothing(tmp_path: Path, recorder: Recorder) -> None:
+    """Lines of metrics.jsonl can be lost; training goes on without them."""
+    path = recorder("penn/tied", 64.8, 60.0, extra={"best_epoch": 2})
+    record = json.loads(path.read_text())
+    record["curve"] = [{**row, "valid_perplexity": 99.0} for row in record["curve"] if row["epoch"] != 2]
+    path.write_text(json.dumps(record))
+    assert not Results(tmp_path / "results").damaged
+    record["figures"]["best_epoch"] = 3
+    path.write_text(json.dumps(record))
+    assert Results(tmp_path / "results", quiet=True).damaged
 
 
 def test_another_corpus_of_the_same_name_is_not_counted(
@@ -1394,6 +1429,35 @@ def test_what_a_recorded_training_lacks_is_added_to_its_record(tmp_path: Path, c
     assert main(command) == 0
     assert json.loads(moved.read_text())["evaluations"] == other
     assert json.loads(path.read_text())["figures"] == whole["figures"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "in_folder", "kept"),
+    [
+        ("2026-02-01", "2026-01-01", "recorded"),
+        ("2026-01-01", "2026-02-01", "in_folder"),
+        ("2026-01-01", "2026-01-01", "in_folder"),
+        (None, "2026-02-01", "in_folder"),  # of the day of its record, 2026-01-15
+        (None, "2026-01-01", "recorded"),
+    ],
+)
+def test_of_two_evaluations_of_a_kind_the_later_one_is_published(
+    tmp_path: Path, recorder: Recorder, recorded: str | None, in_folder: str, kept: str
+) -> None:
+    record = {**json.loads(recorder("penn/tied", 90.0).read_text()), "date": "2026-01-15"}
+    folders = {"recorded": tmp_path / "results" / "0.json", "in_folder": tmp_path / "runs" / "tied" / "result.json"}
+    folders["in_folder"].parent.mkdir(parents=True)
+    for (place, path), day, test in zip(folders.items(), (recorded, in_folder), (88.0, 99.0), strict=True):
+        path.write_text(json.dumps(record))
+        add_test(path, "/x/penn/test.txt", test)
+        (figures,) = (whole := json.loads(path.read_text()))["evaluations"].values()
+        del figures["date"]
+        figures.update(place=place, **({"date": day} if day else {}))
+        path.write_text(json.dumps(whole))
+    Place(tmp_path / "results", tmp_path, tmp_path / "runs").publish(folders["in_folder"].parent)
+    (figures,) = json.loads(folders["recorded"].read_text())["evaluations"].values()
+    assert figures["place"] == kept
+    assert list((tmp_path / "results").iterdir()) == [folders["recorded"]]
 
 
 def test_coverage_at_inference_is_that_of_a_model_without_entries(

@@ -111,7 +111,8 @@ def paper(
         about = {"table": name, "title": table.title, "paper": table.place, "note": table.said(rows, every)}
         print(to_json({**about, "rows": rows}))
     else:
-        print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(rows, every)}")
+        printed = rows if only["model"] else table.usual(rows)
+        print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(printed, every)}")
         if name in FIGURES and not figure and any(row["runs"] for row in rows):
             command = ["groc", "paper", name, "--results", results, "--figure", f"{name}.png"]
             print(f"\nAs a figure: {shlex.join(command)}")
@@ -120,17 +121,29 @@ def paper(
 
 
 def _picked(table: Table, rows: Sequence[Row], only: Mapping[str, Sequence[str]]) -> list[Row]:
-    """Those of the datasets (or domains) and models that are named (`groc+*`: all rows of a model)."""
+    """Those of the datasets (or domains, whatever part of them was read) and models that are named (`groc+*`: all rows
+    of a model)."""
     picked = list(rows)
-    for option, names in only.items():
+    for option, names in only.items() if rows else ():  # else nothing is recorded, which is what is said
         key = "domain" if option == "dataset" and "domain" in table.keys else option
-        known = list(dict.fromkeys(str(row[key]) for row in rows if key in row))
-        meant = {name: [one for one in known if one == name or f"{one.split('+')[0]}+*" == name] for name in names}
-        if wrong := [name for name in names if not meant[name]]:
-            choices = f"choose from {', '.join(known)}" if known else f"leave out --{option}"
+        called = [_called(row, key) for row in picked]
+        known = list(dict.fromkeys(name for row in rows for name in _called(row, key)))
+        if wrong := [name for name in names if name not in known]:
+            plain = [name for name in known if not name.endswith("+*")]
+            choices = f"choose from {', '.join(plain)}" if plain else f"leave out --{option}"
             raise GrocError(f"groc paper {table.name} has no {option} {' or '.join(wrong)}: {choices}.")
-        picked = [row for row in picked if not names or any(row.get(key) in some for some in meant.values())]
+        picked = [row for row, mine in zip(picked, called, strict=True) if not names or {*names} & {*mine}]
+    if rows and not picked:
+        raise GrocError(f"groc paper {table.name} has no row of such a --dataset and --model: leave one out.")
     return picked
+
+
+def _called(row: Row, key: str) -> list[str]:
+    """By what names a row can be picked."""
+    if key not in row:
+        return []
+    name = str(row[key])
+    return [name.partition(", ")[0]] if key == "domain" else [name, f"{name.partition('+')[0]}+*"]
 
 
 def _show_claims(results: Results, as_json: bool) -> None:

@@ -24,6 +24,9 @@ class MogrifierLSTM(nn.Module):
 
     compiled = False
     """Whether gates and cells are compiled."""
+    dense: bool | None = None
+    """Whether the factors of each gate are one matrix before the first word; None: on a GPU, where it is the number of
+    products that counts, which come one after the other."""
 
     def __init__(self, size: int, hidden: int, rounds: int, rank: int) -> None:
         super().__init__()
@@ -41,9 +44,9 @@ class MogrifierLSTM(nn.Module):
         def linear(weight: Tensor, bias: Tensor | None = None) -> DeferredLinear:
             return DeferredLinear(as_computed(weight), None if bias is None else as_computed(bias), *x.shape[:2])
 
-        # On a GPU as one matrix each: there the number of products counts, which come one after the other.
+        dense = x.is_cuda if self.dense is None else self.dense
         pairs = zip(self.narrow, self.wide, strict=True)
-        gates = [[linear(wide @ narrow)] if x.is_cuda else [linear(narrow), linear(wide)] for narrow, wide in pairs]
+        gates = [[linear(wide @ narrow)] if dense else [linear(narrow), linear(wide)] for narrow, wide in pairs]
         to_cell = linear(torch.cat([self.from_input, weight_dropout(self.from_hidden)], 1), self.bias)
         gated, after = fused(_gated, self.compiled), fused(_after, self.compiled)
         words, hidden, cell = as_computed(x), as_computed(state[0][0]), state[1][0]

@@ -221,9 +221,10 @@ CURVE_NEAR = 0.1
 
 
 def _as_the_curve_says(record: Row) -> Shape:
-    best = min((row["valid_perplexity"] for row in record.get("curve", ())), default=None)
-    if best is None:
-        return ()
+    by_epoch = {row["epoch"]: row["valid_perplexity"] for row in record.get("curve", ())}
+    if record["figures"].get("best_epoch", next(iter(by_epoch), None)) not in by_epoch:
+        return ()  # there is none, or its best epoch was lost, which training allows
+    best = min(by_epoch.values())
     near = Kind(f"near {best:g}, the best of its curve", lambda dev: isclose(dev, best, rel_tol=CURVE_NEAR))
     return {"figures": {"valid_perplexity": near}}
 

@@ -24,3 +24,12 @@ HELD_OUT = "news-held-out"
 """The source without the lines that have some words."""
 DOMAINS = (SOURCE, LM1B, *YEARS, *FAR)
 """Those with a test text, in the order of the table."""
+WAYS = ("", "unigram", "local", "unbounded", "memory", "dynamic", "finetuned")
+"""What a model may have, in the order of the table's columns."""
+
+
+def place_of(domain: str, model: str = "") -> tuple[int, str, bool, int, str]:
+    """Where a row stands: domains in their order, tied before GroC, without help before caches and learning."""
+    name, (variant, _, way) = domain.partition(", ")[0], model.partition("+")
+    place = DOMAINS.index(name) if name in DOMAINS else len(DOMAINS)
+    return place, domain, variant != "tied", WAYS.index(way) if way in WAYS else len(WAYS), model

@@ -13,7 +13,7 @@ from groc.files import check_folder, write_atomically
 from groc.paper import published as printed
 from groc.paper.domains import SOURCE
 from groc.paper.records import LARGE, Results
-from groc.paper.runs import Job, Run, best
+from groc.paper.runs import BEST, Job, Run, best
 from groc.paper.tables import BIN_NAMES, TABLES
 
 COLOURS = {
@@ -37,7 +37,9 @@ CROWDED = 20
 """Million parameters: from there on models are so many that the names of others stand on the right, and ours left."""
 RIGHT = ("tied",)
 """Smaller models whose names stand on the right all the same: on the left is that of GroC, which is about as large."""
-LEFT = ("AWD-LSTM MoS",)
+MIXTURE = "MoS"
+"""What a mixture of softmaxes is called."""
+LEFT = (f"AWD-LSTM {MIXTURE}",)
 """Of the others among the crowded, whose name would lie on those of ours."""
 WIDTH = 220
 """Of the lines below a figure, in characters."""
@@ -92,7 +94,7 @@ def _curves(picture: Any, results: Results) -> None:
     for (models, behind, size), row in zip(sizes, picture.subplots(2, 2), strict=True):
         for axes, dataset in zip(row, printed.DATASETS, strict=True):
             runs = {model: results.of(Job(dataset, model, set=behind)) for model in models}
-            name = "{}, best recipe" if behind else "{}"
+            name = f"{{}}{BEST if behind else ''}"
             _plot_ends(axes, runs, {model for model in models if (dataset, name.format(model)) in marked})
             axes.set_title(f"{dataset}, {size}")
     _say_what_curves_are(picture)
@@ -101,19 +103,20 @@ def _curves(picture: Any, results: Results) -> None:
 def _sizes(picture: Any, results: Results) -> None:
     """Test perplexity by parameters: grey of others, squares in the paper, in colour of ours; open dots with dynamic
     evaluation."""
-    picture.set_size_inches(10, 5.6)
+    picture.set_size_inches(10, 7)
     marked = _marked(("size",), picture, results)
     rows = TABLES["size"].rows(results)
     is_run = any(row["runs"] for row in rows)
     for axes, dataset in zip(picture.subplots(1, 2), printed.DATASETS, strict=True):
         for row in (row for row in rows if row["dataset"] == dataset and is_run):
-            name = row["model"].partition(" (")[0].removesuffix(", dynamic evaluation").replace(", best recipe", "")
-            name = name.replace("with a mixture of softmaxes", "MoS")
+            name = row["model"].partition(" (")[0].removesuffix(", dynamic evaluation").removesuffix(BEST)
+            name = name.replace("with a mixture of softmaxes", MIXTURE)
+            mixed = f" {MIXTURE}" if (row["softmaxes"] or 1) > 1 else ""
             mark = " *" if (dataset, row["model"]) in marked else ""
             ours = row["runs"] is not None
             for figures, label, colour in (
                 (row["paper"], f"{name}, paper" if ours else name, "#777777"),
-                (row, name + mark, COLOURS.get(name.removesuffix(" with characters"))),
+                (row, name + mixed + mark, COLOURS.get(name.removesuffix(" with characters"))),
             ):
                 if figures["parameters"] and figures["test"]:
                     place = (figures["parameters"] / 1e6, figures["test"])
@@ -127,7 +130,8 @@ def _sizes(picture: Any, results: Results) -> None:
         axes.margins(x=0.35)
         axes.grid(alpha=0.3)
     picture.suptitle(
-        "Ours in colour; open dots: with dynamic evaluation; squares: the paper's own; MoS: a mixture of softmaxes",
+        "Ours in colour; open dots: with dynamic evaluation; squares: the paper's own; "
+        f"{MIXTURE}: a mixture of softmaxes",
         fontsize=9,
     )
 

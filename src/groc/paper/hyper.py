@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from groc.building import USES_CHARACTERS
 from groc.paper import published as printed
 from groc.paper.courses import course
 from groc.paper.records import Results
@@ -11,7 +15,8 @@ from groc.paper.table import Cell, Row, figures_of
 
 DROPOUT_SITES = ("word", "input", "hidden", "weight", "output")
 SETTINGS = (
-    "output", "dropout", "rate", "encoder rate", "clip", "schedule", "average", "batch", "streams", "epochs",
+    "prefix", "surface", "output", "start", "dropout", "rate", "encoder rate", "clip", "schedule", "average", "batch",
+    "streams", "epochs",
 )  # fmt: skip
 """The columns of the table of hyper-parameters."""
 
@@ -36,14 +41,39 @@ def _settings(run: Run) -> Row:
         for part in ("output.", "prefix.", "training.")
     )
     own = {name for one in printed.HYPER.values() for name in one[run.settings["output.kind"]]}
+    if output["mixtures"] > 1:
+        own |= {"mixtures", "mixture_dropout"}
     return {
+        "prefix": _prefix(run.settings),
+        "surface": _surface(run.settings),
         "output": listed({name: value for name, value in output.items() if name in own}),
+        "start": run.settings["model.start"],
         "dropout": "/".join(f"{prefix[f'{site}_dropout']:g}" for site in DROPOUT_SITES),
         "rate": training["rate"],
         "encoder rate": training["encoder_rate"],
         "clip": training["clip"],
         **course(run),
     }
+
+
+def _prefix(settings: Mapping[str, Any]) -> str:
+    """The sizes from words to words."""
+    dim, hidden = settings["model.dim"], settings["prefix.hidden"]
+    sizes = [dim, *[hidden] * (settings["prefix.layers"] - 1), dim]
+    gates = f", {settings['prefix.gate_rounds']} rounds of gates" if settings["prefix.gate_rounds"] else ""
+    return "-".join(map(str, sizes)) + gates
+
+
+def _surface(settings: Mapping[str, Any]) -> str:
+    """What words are composed of; nothing where they have vectors of their own."""
+    if settings["output.kind"] not in USES_CHARACTERS:
+        return ""
+    if settings["surface.kind"] == "cnn":
+        return f"filters {'/'.join(map(str, settings['surface.filters']))}"
+    shortest, longest, rows, rank = (
+        settings[f"surface.{name}"] for name in ("shortest_ngram", "longest_ngram", "buckets", "rank")
+    )
+    return f"{shortest}- to {longest}-grams, {rows:,} x {rank}"
 
 
 def listed(values: Row) -> str:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
-from groc.adaptation.online import CacheSettings
 from groc.paper import published as printed
-from groc.paper.domains import DOMAINS, EARLIER_YEARS, FAR, LATER_YEARS, SOURCE
+from groc.paper.adapting_tables import CACHES, FINE_TUNING, HELD_OUT_WORDS
+from groc.paper.domains import DOMAINS, EARLIER_YEARS, FAR, LATER_YEARS, SOURCE, place_of
 from groc.paper.records import Results
 from groc.paper.runs import Run, best
 from groc.paper.table import NONE, NOT_RUN, Row, Table, mean, origin, ours, shown
 from groc.report import table
-from groc.results import HELD_OUT
 
-WAYS = ("", "unigram", "local", "unbounded", "memory", "dynamic", "finetuned")
-"""In the order of the table's columns."""
 FINE_TUNED_FOR = (*LATER_YEARS, *FAR)
 """All other texts have nothing of their own kind to be fine-tuned on."""
 CLOSED_SHARE = 0.01
@@ -54,7 +50,7 @@ def _cross_domain(results: Results) -> list[Row]:
             "vocabulary": next(iter(each.values())).get("vocabulary"),
             **origin(list(each)),
         }
-        for (domain, model), each in sorted(found.items(), key=_place)
+        for (domain, model), each in sorted(found.items(), key=lambda item: place_of(*item[0]))
     ]
 
 
@@ -63,13 +59,11 @@ def _is_tuned_for(run: Run, domain: str) -> bool:
 
 
 def _by_domain(rows: Sequence[Row]) -> str:
-    """A line a domain and a column a model; first for whole texts, then for their first tokens, where others are. What
-    models have that are told less is shown where nothing else was asked for: it is for the table of unseen words."""
-    rows = [row for row in rows if "+without " not in row["model"]] or rows
+    """A line a domain and a column a model; first for whole texts, then for their first tokens, where others are."""
     parts = []
     for whole in (True, False):
         some = [row for row in rows if (", " not in row["domain"]) == whole]
-        models = list(dict.fromkeys(row["model"] for row in sorted(some, key=lambda row: _place_of("", row["model"]))))
+        models = list(dict.fromkeys(row["model"] for row in sorted(some, key=lambda row: place_of("", row["model"]))))
         cells = {(row["domain"], row["model"]): ours(row, "test") for row in some}
         new = {row["domain"]: f"{row['oov']:.1f}" for row in some}
         lines = [
@@ -91,18 +85,6 @@ def _missing(domain: str, model: str) -> str:
     return NONE if model.endswith("+finetuned") and domain not in FINE_TUNED_FOR else NOT_RUN
 
 
-def _place(item: tuple[tuple[str, str], Any]) -> tuple[int, str, bool, int, str]:
-    """Where a row stands: domains in their order, tied before GroC, without help before caches and learning."""
-    (domain, model), _ = item
-    return _place_of(domain, model)
-
-
-def _place_of(domain: str, model: str) -> tuple[int, str, bool, int, str]:
-    name, (variant, _, way) = domain.partition(", ")[0], model.partition("+")
-    place = DOMAINS.index(name) if name in DOMAINS else len(DOMAINS)
-    return place, domain, variant != "tied", WAYS.index(way) if way in WAYS else len(WAYS), model
-
-
 def _domains(results: Results) -> list[Row]:
     """The texts of the comparison, and how much of them is new to the source."""
     figures = results.data.get("data/cross-domain", {"texts": [], "unseen": []})
@@ -110,7 +92,7 @@ def _domains(results: Results) -> list[Row]:
     train = sizes.get((SOURCE, "train"))
     nothing_new = dict.fromkeys(("oov", "new words", "known"), math.nan)
     rows = [(f"{SOURCE}, training text", train, nothing_new)] if train else []
-    for row in sorted(figures["unseen"], key=lambda row: _place(((row["test"], ""), None))):
+    for row in sorted(figures["unseen"], key=lambda row: place_of(row["test"])):
         new = {"oov": row["of_tokens"], "new words": row["of_words"], "known": row["with_entry"]}
         rows.append((row["test"], sizes[row["test"], "test"], {name: 100 * share for name, share in new.items()}))
     return [
@@ -171,97 +153,12 @@ def _times(row: Row) -> str:
     return f"{first}+" if last is None else f"{first}" if first == last else f"{first}-{last}"
 
 
-def _fine_tuning(results: Results) -> list[Row]:
-    """What fine-tuning took and what it cost: updates, those to where tied ends, the source before and after."""
-    runs: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
-    for run in results.counted:
-        if run.adapted and run.recipe == SOURCE:
-            runs[run.dataset, run.variant].append(run)
-    chosen = {key: best(some)[0] for key, some in runs.items()}
-    rows = []
-    for (dataset, variant), run in sorted(chosen.items(), key=_place):
-        tied = chosen.get((dataset, "tied"))
-        goal = min((row["valid_loss"] for row in tied.curve), default=-math.inf) if tied else -math.inf
-        source = next((row for row in run.figures["texts"] if row["text"] == "source valid"), None)
-        rows.append(
-            {
-                "domain": dataset,
-                "model": variant,
-                "rate": run.settings["training.rate"],
-                "tried": sorted({one.settings["training.rate"] for one in runs[dataset, variant]}),
-                "dev": run.dev,
-                "updates": min(run.curve, key=lambda row: row["valid_loss"])["step"],
-                "to_tied": next((row["step"] for row in run.curve if row["valid_loss"] <= goal), "never"),
-                "source_before": source and source["before"]["perplexity"],
-                "source_after": source and source["after"]["perplexity"],
-                **origin([run]),
-            }
-        )
-    return rows
-
-
-def _said_of_rates(rows: Sequence[Row]) -> str:
-    """From which rates one was chosen, and whether a larger one may be better."""
-    told = []
-    for row in (row for row in rows if len(row["tried"]) > 1):
-        of = ", the largest of" if row["rate"] == row["tried"][-1] else " of"
-        tried = ", ".join(f"{rate:g}" for rate in row["tried"])
-        told.append(f"{row['model']} on {row['domain']} {row['rate']:g}{of} {tried}")
-    return f"Rates were chosen by dev, for the other texts too: {'; '.join(told)}." if told else ""
-
-
-def _held_out(results: Results) -> list[Row]:
-    """What models lose on words that were taken out of their training, by what they are told of them."""
-    rows = []
-    for run in results.counted:
-        for figures in run.record.get("evaluations", {}).values():
-            if figures.get("vocabulary_kind") == HELD_OUT:
-                for row in figures["rows"]:
-                    measures = {
-                        "loss": row["loss"]["mean"],
-                        "gain": row["gain"]["mean"],
-                        "low": row["gain"]["low"],
-                        "high": row["gain"]["high"],
-                        "seen_loss": row["seen_loss"]["mean"],
-                        **{name: figures[name] for name in ("even_odds", "closed_share", "words", "tokens")},
-                    }
-                    named = {"dataset": run.dataset, "model": run.variant, "told": row["condition"]}
-                    rows.append(named | measures | origin([run]))
-    return rows
-
-
-def _caches(results: Results) -> list[Row]:
-    """The best values of each cache of states that was tuned, and all that were tried."""
-    rows = []
-    for run in results.counted:
-        for _, _, figures in run.evaluations():
-            for place, tried in figures.get("tuning", {}).items():
-                if all("lambda" in row and "theta" in row for row in tried):
-                    number = int(place.split()[0]) - 1
-                    used = CacheSettings.of(figures["caches"][number]).facts()
-                    names = {"text": figures["tuned_on"], "model": run.variant, "cache": used["kind"], "tried": tried}
-                    found = min(tried, key=lambda row: row["loss"])
-                    rows.append(
-                        names
-                        | {"last": NONE, **used}
-                        | {key: found[key] for key in ("lambda", "theta")}
-                        | origin([run])
-                    )
-                    rows[-1]["dev"] = found["perplexity"]
-    return rows
-
-
 OPEN_TABLES = (
-    Table(
-        "caches", "Caches: the best values of lambda and theta (perplexity)", "Figures 6 and 7",
-        ("text", "model", "cache"), ("likeness", "size", "recency", "last", "lambda", "theta", "dev"), find=_caches,
-        note="lambda is the model's share, or learned; docs/caches.md says what the others are. The paper draws its "
-        "local cache; on its valid text of 2008 it finds 0.966 and theta 0.5. Its search on the valid text of penn "
-        "(Figure 7) was not run with ours.",
-    ),
+    CACHES,
     Table(
         "cross-domain", "Models of news on other texts, with an open vocabulary (perplexity)", "Table 5",
         ("domain", "model"), ("oov", "test", "unseen_loss"), find=_cross_domain, layout=_by_domain,
+        on_demand=lambda row: "+without " in row["model"],  # for the table of unseen words
         note="`oov`: percent of the tokens that training never had; the loss on these is in `groc paper unseen`. All "
         "models choose among the words of the source's training and the text's. Whatever a row has to tune is tuned on "
         "the valid text of 2008, what new words get included; the share of a cache is learned from each text as it is "
@@ -294,19 +191,6 @@ OPEN_TABLES = (
         note="`groc+memory` blends a new word's vector with what the contexts say in which it was read (`--memory`): "
         "words that were read are expected again, at the price of those that come for the first time.",
     ),
-    Table(
-        "fine-tuning", "Fine-tuning of models of news on other texts (perplexity)", "Table 12", ("domain", "model"),
-        ("rate", "dev", "updates", "to_tied", "source_before", "source_after"), find=_fine_tuning,
-        note="`rate`: the learning rate. `updates`: to the best valid loss, and `to tied` to that of tied; `source`: "
-        "the valid text of news. The figure has four of the texts.",
-        remark=_said_of_rates,
-    ),
-    Table(
-        "held-out", "Loss on words held out of training, by what the model is told of them (nats)", "",
-        ("dataset", "model", "told"), ("loss", "gain", "low", "high", "seen_loss", "even_odds", "closed_share"),
-        find=_held_out,
-        note="`gain`: over the first row, `low` to `high` its 95% interval; `seen loss`: on words that training saw as "
-        "often, in the same lines; `even odds`: of all words of the list; `closed share`: what a closed model gives a "
-        "word that it has no row for, a hundredth of the probability spread evenly.",
-    ),
+    FINE_TUNING,
+    HELD_OUT_WORDS,
 )  # fmt: skip

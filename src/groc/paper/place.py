@@ -69,13 +69,24 @@ class Place:
             write_text(path, to_json(record, indent=1) + "\n")
 
 
-def _joined(known: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
-    """A record with the evaluations and comparisons of a newer one, which come last: of a kind the last one counts."""
+def _joined(known: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """A record with the evaluations and comparisons of another one of that training, but for those that it has of a
+    later day. They come last: of a kind the last one counts."""
     parts = {}
-    for part in (part for part in ("evaluations", PAIRED) if part in newer):
-        others = {name: figures for name, figures in known.get(part, {}).items() if name not in newer[part]}
-        parts[part] = {**others, **newer[part]}
+    for part in (part for part in ("evaluations", PAIRED) if part in other):
+        had = known.get(part, {})
+        gained = {
+            name: figures
+            for name, figures in other[part].items()
+            if name not in had or _day(figures, other) >= _day(had[name], known)
+        }
+        parts[part] = {**{name: figures for name, figures in had.items() if name not in gained}, **gained}
     return {**known, **parts}
+
+
+def _day(figures: dict[str, Any], record: dict[str, Any]) -> str:
+    """When something was evaluated; older records do not say so of each."""
+    return str(figures.get("date", record["date"]))
 
 
 FIXED = {

@@ -117,7 +117,7 @@ SIZES: tuple[tuple[str, float | None, float], ...] = (
     ("AWD-LSTM (Merity et al. 2018)", 24, 58.8),
 )
 """Table 11 (penn): models of others, parameters, test."""
-ELSEWHERE: dict[str, tuple[tuple[str, float, float], ...]] = {
+ELSEWHERE: dict[str, tuple[tuple[str, float | None, float], ...]] = {
     "penn": (
         ("AWD-LSTM, fine-tuned (Merity et al. 2018)", 24, 57.3),
         ("AWD-LSTM, dynamic evaluation (Krause et al. 2018)", 24, 51.1),
@@ -125,6 +125,8 @@ ELSEWHERE: dict[str, tuple[tuple[str, float, float], ...]] = {
         ("AWD-LSTM with a mixture of softmaxes, dynamic evaluation (Yang et al. 2018)", 22, 47.7),
         ("Mogrifier LSTM (Melis et al. 2020)", 24, 50.1),
         ("Mogrifier LSTM, dynamic evaluation (Melis et al. 2020)", 24, 44.8),
+        ("Mogrifier RLSTM (Melis 2022)", 24, 47.9),
+        ("Mogrifier RLSTM, dynamic evaluation (Melis 2022)", 24, 42.9),
     ),
     "wikitext-2": (
         ("AWD-LSTM, fine-tuned (Merity et al. 2018)", 33, 65.8),
@@ -133,9 +135,11 @@ ELSEWHERE: dict[str, tuple[tuple[str, float, float], ...]] = {
         ("AWD-LSTM with a mixture of softmaxes, dynamic evaluation (Yang et al. 2018)", 35, 40.7),
         ("Mogrifier LSTM (Melis et al. 2020)", 35, 55.1),
         ("Mogrifier LSTM, dynamic evaluation (Melis et al. 2020)", 35, 38.6),
+        ("Mogrifier RLSTM (Melis 2022)", None, 55.0),
+        ("Mogrifier RLSTM, dynamic evaluation (Melis 2022)", None, 38.0),
     ),
 }
-"""The same of what the paper's table leaves out."""
+"""The same of what the paper's table leaves out; None: a size that we do not know."""
 
 DOMAINS = ("2007", "2008", "2009", "2010", "2011", "web", "wiki")
 CROSS_DOMAIN: dict[str, tuple[float | None, ...]] = {

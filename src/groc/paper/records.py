@@ -8,6 +8,7 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from groc.paper.published import MAIN, MODELS
 from groc.paper.runs import RECIPES, VARIED, Job, Run, best, model_of, other_model
 from groc.recipe import variant_names
 
-TIMED = frozenset((*MODELS, "groc, frozen"))
+TIMED = frozenset((*MODELS, "groc, characters", "groc, frozen"))
 """What the table of speed takes from `groc bench`."""
 LARGEST_BEST = 24_000_000
 """Parameters of a `-best` recipe at most."""
@@ -63,8 +64,6 @@ class Results:
         bundled = [Run(one) for record in found["set of runs"].values() for one in record["runs"].values()]
         self.bundled = [run for run in bundled if not self._why_not(run)]
         """Runs whose records stand together in one file: they fill no cell."""
-        self.unfit = [run for run in bundled if run not in self.bundled]
-        """Such as are of no row either, as those that are too large."""
         if not (quiet or self.damaged or self.runs or self.data or self.searches or self.benches):
             lacks = f"{folder} holds no record" if folder.is_dir() else f"There is no folder {folder}"
             print(
@@ -101,11 +100,11 @@ class Results:
         base = RECIPES.get(run.dataset)
         if run.adapted or run.recipe not in (base, f"{base}-best"):
             return ""
-        if run.variant not in variant_names(run.recipe):
+        if run.variant not in _variants(run.recipe):
             return f"is called {run.recipe}/{run.variant}, and the recipe has no such variant"
         if why := other_model(run.variant, run.settings):
             return f"is called {run.variant}, but {why}"
-        parameters, largest = run.figures["parameters"], _largest(run)
+        parameters, largest = run.figures["parameters"], largest_of(run)
         if parameters > largest:
             return f"has {parameters / 1e6:.2f}M parameters, more than {largest / 1e6:.2f}M"
         steps, epochs = run.figures.get("steps"), run.figures.get("epochs")
@@ -135,6 +134,10 @@ class Results:
         return max(found, key=lambda one: one[0])[1:] if found else ({}, "")
 
 
+_variants = cache(variant_names)
+"""Of GroC's own recipes, which are asked for each record."""
+
+
 def _unlike_most(runs: Iterable[Run]) -> dict[Run, str]:
     """Runs of the tables' corpora whose test text is not as long as that of most, or whose model is not as large as
     most with these settings, and how long or large it is."""
@@ -146,29 +149,37 @@ def _unlike_most(runs: Iterable[Run]) -> dict[Run, str]:
             lengths[run.dataset][run] = tokens
     found = {}
     for by_run in sizes.values():
-        for run, size, usual in _odd_ones(by_run):
-            found[run] = f"has {size:,} parameters, most runs with its settings {usual:,}"
+        for run, size, others in _odd_ones(by_run, "runs with its settings"):
+            found[run] = f"has {size:,} parameters, {others}"
     for dataset, by_run in lengths.items():
-        for run, tokens, usual in _odd_ones(by_run):
-            found[run] = f"was tested on {tokens:,} tokens, most of {dataset} on {usual:,}"
+        for run, tokens, others in _odd_ones(by_run, f"runs of {dataset}"):
+            found[run] = f"was tested on {tokens:,} tokens, {others}"
     return found
 
 
-def _odd_ones(by_run: Mapping[Run, int]) -> Iterator[tuple[Run, int, int]]:
-    """Those that have another number than most, theirs, and that of most."""
-    (usual, _), *_ = Counter(by_run.values()).most_common(1)
-    yield from ((run, number, usual) for run, number in by_run.items() if number != usual)
+def _odd_ones(by_run: Mapping[Run, int], runs: str) -> Iterator[tuple[Run, int, str]]:
+    """Those that have another number than most, theirs, and what the others have. If none is that of most, which are
+    right is not known, and all are odd."""
+    last = {run.repeated: run for run in by_run}  # a later record of a run replaces an earlier one
+    (usual, number_of_usual), *_ = Counter(by_run[run] for run in last.values()).most_common()
+    is_most = 2 * number_of_usual > len(last)
+    for run, number in by_run.items():
+        if not is_most:
+            others = " and ".join(f"{other:,}" for other in sorted({*by_run.values()} - {number}))
+            yield run, number, f"other {runs} {others}, and which is right is not known"
+        elif number != usual:
+            yield run, number, f"most {runs} {usual:,}"
 
 
-def _largest(run: Run) -> float:
+def largest_of(one: Run | Job) -> float:
     """Parameters of a run with a recipe of the tables at most. Those of the paper are rounded to millions, so that with
     a recipe of published size 10% or a million more counts as the same."""
-    model = model_of(run.variant)
-    if run.recipe.endswith("-best"):
+    model = model_of(one.variant)
+    if one.recipe.endswith("-best"):
         return LARGEST_BEST
     if model is None:
         return math.inf  # no table has it
-    published = 1e6 * MAIN[run.dataset][model][0]
+    published = 1e6 * MAIN[one.dataset][model][0]
     return max(1.1 * published, published + 1e6)
 
 

@@ -19,6 +19,8 @@ from groc.results import PAIRED, TRAINING, extras, paired_name
 
 RECIPES = {"penn": "penn", "wikitext-2": "wikitext2"}
 """The recipe of published size for each corpus; its large companion is called the same with `-best` after it."""
+BEST = ", best recipe"
+"""Behind the name of a model in tables where it is of that companion."""
 SAME = {
     "penn/groc-sparse": "groc",
     "wikitext2/groc-sparse": "groc",

@@ -11,13 +11,11 @@ from groc.config import convert, known_keys
 from groc.errors import GrocError
 from groc.paper.courses import COURSE, course
 from groc.paper.published import DATASETS, MODELS
-from groc.paper.records import Results
-from groc.paper.runs import NOT_SETTINGS, VARIED, Job, Run, unused
+from groc.paper.records import Results, largest_of
+from groc.paper.runs import BEST, NOT_SETTINGS, VARIED, Job, Run, unused
 from groc.paper.table import Row
 
 EPOCHS = "training.epochs"
-BEST = ", best recipe"
-"""Behind the name of a model that has all parameters allowed."""
 TUNED = {
     "training.rate": "rate",
     "prefix.input_dropout": "dropout of prefixes",
@@ -59,12 +57,14 @@ def _given(search: Row) -> str:
     return f"{number} trial{'' if number == 1 else 's'}" + (f" of {epochs} epochs" if epochs else "")
 
 
-def searched(results: Results, job: Job) -> list[tuple[str, list[str]]]:
-    """Of each recorded search for a model what it was given, and the settings that it tried values of."""
-    return sorted(
-        (_given(search), list(dict.fromkeys(key for trial in search["trials"] for key in trial["changes"])))
-        for search in searches_of(results, job)
-    )
+def searched(results: Results, job: Job) -> list[tuple[str, dict[str, Any]]]:
+    """Of each recorded search for a model what it was given, and the settings that it tried values of, with the list or
+    range that these were of (None where an older record has none)."""
+    found = []
+    for search in searches_of(results, job):
+        keys = dict.fromkeys(key for trial in search["trials"] for key in trial["changes"])
+        found.append((_given(search), {key: search.get("space", {}).get(key) for key in keys}))
+    return sorted(found, key=lambda one: (one[0], sorted(one[1])))
 
 
 def different_budgets(results: Results) -> list[str]:
@@ -92,10 +92,10 @@ def settings_as_long(results: Results, job: Job) -> int:
     return len({run.repeated[0] for run in as_long(results, job)})
 
 
-def _in_its_course(results: Results, job: Job, others: Sequence[Run] = ()) -> list[Run]:
-    """Those of them, and of others, that had the course of training of the row."""
+def _in_its_course(results: Results, job: Job) -> list[Run]:
+    """Those of them that had the course of training of the row."""
     courses = [course(run) for run in results.of(job)[:1]]
-    return [run for run in (*as_long(results, job), *others) if job.wants(run) and course(run) in courses]
+    return [run for run in as_long(results, job) if course(run) in courses]
 
 
 def values_tried(results: Results, job: Job) -> dict[str, str]:
@@ -113,15 +113,20 @@ def values_tried(results: Results, job: Job) -> dict[str, str]:
 
 
 def untried(results: Results, job: Job) -> str:
-    """Of each search the best trial, where no run as long as the model's row, and in its course of training, has all of
-    its values: those that the row has otherwise.
+    """Of each search the best trial that is not too large for the row, where no run as long as that, and in its course
+    of training, has all of its values: those that the row has otherwise.
 
     Settings of the course and those that tables vary are left out, since such a run would belong to another row.
     """
-    shown, long, found = results.of(job)[:1], _in_its_course(results, job, results.unfit), []
+    shown, long, found = results.of(job)[:1], _in_its_course(results, job), []
     for search in searches_of(results, job) if long else ():
-        # What diverged has no perplexity.
-        done = [trial for trial in search["trials"] if trial.get("valid_perplexity") and trial.get("state") == "done"]
+        done = [
+            trial
+            for trial in search["trials"]
+            if trial.get("state") == "done"
+            and trial.get("valid_perplexity")  # what diverged has none
+            and trial.get("parameters", 0) <= largest_of(job)
+        ]
         best: Row = min(done, key=lambda trial: trial["valid_perplexity"], default={"changes": {}})
         values = {key: value for key, value in best["changes"].items() if _is_of_a_row(key, shown[0])}
         if not any(_has(run, values) for run in long):
@@ -149,15 +154,28 @@ def _is_about(had: Any, key: str, typed: Any) -> bool:
     return isclose(had, value, rel_tol=ROUNDED) if isinstance(value, float) else bool(had == value)
 
 
-def _alike(rows: Sequence[Row], dataset: str) -> list[tuple[str, list[str]]]:
-    """What each search gave all models of the main comparison, by the rows of hyper-parameters, and which settings it
-    was over; none if any model had another search, or one more. Settings that not all models have tried values of, such
-    as depths, are left out."""
+def _alike(rows: Sequence[Row], dataset: str) -> list[tuple[str, dict[str, Any]]]:
+    """What each search gave all models of the main comparison, by the rows of hyper-parameters, and over which values
+    of which settings it was; none if any model had another search, or one more. Settings that not all models have tried
+    values of, such as depths, are left out."""
     each = [row["searched"] for row in rows if row["dataset"] == dataset and row["model"] in MODELS]
-    common = set.intersection(*({key for _, keys in searches for key in keys} for searches in each)) if each else set()
-    shared = [sorted((given, sorted(common.intersection(keys))) for given, keys in searches) for searches in each]
-    is_alike = all(searches == shared[0] for searches in shared) and all(keys for one in shared for _, keys in one)
+    common = set.intersection(*({key for _, space in searches for key in space} for searches in each)) if each else ()
+    shared = [
+        [(given, {key: space[key] for key in sorted({*common} & {*space})}) for given, space in searches]
+        for searches in each
+    ]
+    is_alike = all(searches == shared[0] for searches in shared) and all(space for one in shared for _, space in one)
     return shared[0] if shared and is_alike else []
+
+
+def _for_some(rows: Sequence[Row], dataset: str) -> dict[str, list[str]]:
+    """Settings that were searched for some models of the main comparison and not for all, and for which."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    each = {row["model"]: row["searched"] for row in rows if row["dataset"] == dataset and row["model"] in MODELS}
+    for model, searches in each.items():
+        for key in dict.fromkeys(key for _, space in searches for key in space):
+            found[key].append(model)
+    return {key: models for key, models in sorted(found.items()) if len(models) < len(each)}
 
 
 def not_searched_alike(rows: Sequence[Row]) -> list[str]:
@@ -179,7 +197,11 @@ def said_of_searches(rows: Sequence[Row]) -> str:
         dataset: [f"{given} ({', '.join(keys)})" for given, keys in _alike(rows, dataset)] for dataset in DATASETS
     }
     if alike := "; ".join(f"{dataset} with {' and '.join(some)}" for dataset, some in searches.items() if some):
-        lines.append(f"Searched alike for the seven models, but for settings that only some have: {alike}.")
+        lines.append(f"Searched alike for the seven models, but for what is named next: {alike}.")
+    for dataset in DATASETS:
+        if some := _for_some(rows, dataset):
+            told = "; ".join(f"{key} for {', '.join(models)}" for key, models in some.items())
+            lines.append(f"On {dataset} these were searched along with others, for some models alone: {told}.")
     if unequal := not_searched_alike(rows):
         lines.append(f"Not searched alike for the seven models: {' and '.join(unequal)}.")
     tried = {dataset: {key for _, keys in _alike(rows, dataset) for key in keys} for dataset in DATASETS}

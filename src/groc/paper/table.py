@@ -21,7 +21,7 @@ NOT_RUN, NONE = "not run", "-"
 ONE_DIGIT = ("dev", "test", "seconds", "relations", "definitions")
 TIMES = ("seconds", "ratio")
 """What `groc bench` measures, not a run."""
-AS_GIVEN = ("rate", "encoder rate", "clip", "average")
+AS_GIVEN = ("rate", "encoder rate", "clip", "average", "start")
 """Settings: no digit of them is rounded away."""
 
 
@@ -53,6 +53,8 @@ class Table:
     remark: Callable[[Sequence[Row]], str] | None = None
     """Says behind the note what depends on the rows."""
     shown: tuple[str, ...] = ("runs", "seeds", "device")
+    on_demand: Callable[[Row], bool] = lambda row: False
+    """Rows that are for another table, and printed in this one where their model is asked for."""
     layout: Callable[[Sequence[Row]], str] | None = None
     """Prints the rows of a table that has too many to stand below each other."""
     alike: Alike | None = None
@@ -71,6 +73,10 @@ class Table:
                 figures["differs"] = found
             rows.append({**cell.keys, **(figures if cell.job else dict.fromkeys(figures)), "paper": cell.paper})
         return rows
+
+    def usual(self, rows: Sequence[Row]) -> list[Row]:
+        """Those to be printed where no model is asked for."""
+        return [row for row in rows if not self.on_demand(row)]
 
     def said(self, rows: Sequence[Row], of: Sequence[Row] | None = None) -> str:
         """What stands below the rows: the note, and what depends on them; where they were picked, on all that they are

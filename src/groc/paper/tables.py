@@ -12,8 +12,8 @@ from groc.paper.courses import all_but, comparable
 from groc.paper.hyper import SETTINGS, hyper_parameters, listed
 from groc.paper.open_tables import OPEN_TABLES
 from groc.paper.records import LARGE, Results
-from groc.paper.runs import Job
-from groc.paper.searches import BEST, said_of_searches
+from groc.paper.runs import BEST, Job
+from groc.paper.searches import said_of_searches
 from groc.paper.table import Cell, Row, Table, figures_of, measured, origin, runs_of
 from groc.report import BINS
 
@@ -118,12 +118,17 @@ def _coverage(results: Results, cell: Cell) -> Row:
     return figures_of([run for run in runs if run.seed in common] or runs, cell.extras)
 
 
+CHARACTERS = "groc with characters"
+TIMED_AS = {"groc-characters": "groc, characters"}
+"""What `groc bench` calls variants that it has another name for."""
+
+
 def _speed(results: Results, cell: Cell) -> Row:
     """Seconds are those of the timed step: runs are made side by side, where each takes longer."""
     assert cell.job is not None
     timed, device = results.timings(cell.job.dataset)
     changes, tied = dict(cell.job.changes), timed.get("tied")
-    step = timed.get(cell.job.variant)
+    step = timed.get(TIMED_AS.get(cell.job.variant, cell.job.variant))
     if step and "training.full_updates" in changes:
         p, frozen = changes["training.full_updates"], timed.get("groc, frozen")
         step = p * step + (1 - p) * frozen if frozen else None
@@ -142,11 +147,15 @@ def _speed_cells() -> list[Cell]:
             (model, seconds, Job(dataset, model), printed.MAIN[dataset][model][2])
             for model, seconds in printed.SPEED.items()
         ]
+        rows.append((CHARACTERS, None, Job(dataset, "groc-characters"), None))
         for p, seconds in printed.SPARSE.items():
             test = printed.SPARSE_TEST if (dataset, p) == ("penn", 0.3) else None
             rows.append((f"groc, p = {p}", seconds, Job(dataset, "groc", (("training.full_updates", p),)), test))
         for model, seconds, job, test in rows:
-            paper = {"seconds": seconds[place], "ratio": seconds[place] / printed.SPEED["tied"][place], "test": test}
+            paper = {"test": test}
+            if seconds:
+                ratio = seconds[place] / printed.SPEED["tied"][place]
+                paper |= {"seconds": seconds[place], "ratio": ratio}
             cells.append(Cell({"dataset": dataset, "model": model}, paper, job))
     return cells
 
@@ -169,7 +178,7 @@ def _size_cells() -> list[Cell]:
         ),
     ]
     for dataset, others in printed.ELSEWHERE.items():
-        rows.append((dataset, "groc with characters", "", None, None, Job(dataset, "groc-characters"), ()))
+        rows.append((dataset, CHARACTERS, "", None, None, Job(dataset, "groc-characters"), ()))
         rows += [(dataset, name, "elsewhere", millions, test, None, ()) for name, millions, test in others]
         for name, best in _best_recipes(dataset):
             rows.append((dataset, name, "", None, None, best, ()))
@@ -179,6 +188,11 @@ def _size_cells() -> list[Cell]:
         keys = {"dataset": dataset, "model": name, "published": where}
         cells.append(Cell(keys, {"parameters": millions and millions * 1e6, "test": test}, job, extras))
     return sorted(cells, key=lambda cell: printed.DATASETS.index(cell.keys["dataset"]))
+
+
+def _size(results: Results, cell: Cell) -> Row:
+    runs = runs_of(results, cell)
+    return {**measured(results, cell), "softmaxes": runs[0].settings["output.mixtures"] if runs else None}
 
 
 def _hyper_cells() -> list[Cell]:
@@ -195,7 +209,8 @@ def _hyper_cells() -> list[Cell]:
 OUR_GROC = (
     "Our groc is not the paper's in every respect. Among other things it composes words of hashed n-grams, where the "
     "paper's has a convolution over characters (variant `groc-characters`), it has an output network on penn too, and "
-    "the log of a word's training count is part of its bias; variant `groc-published` of recipe `penn` is as printed."
+    "the log of a word's training count is part of its bias; variant `groc-published` of recipe `penn` is as printed, "
+    "but for start values, and was not run."
 )
 _MODEL = ("dataset", "model")
 _COVERAGE = tuple(_coverage_cells())
@@ -232,28 +247,28 @@ _ALL = (
         note="Coverage is the share of WordNet's entries that is left; the paper prints the share of words that have "
         "one then, 0, 16, 32, 48, 64 and 82%. The rows of a model are of the same seeds: those that all of its rows "
         "with runs have, if there are such. With surface forms alone the paper has 73.1; ours is in "
-        "`groc paper ablations`, without both. "
-        f"{OUR_GROC}",
+        "`groc paper ablations`, without both. Ours takes all that WordNet says of a word away, the paper a word's "
+        f"relations and its definition each by itself. {OUR_GROC}",
         alike=all_but(*FORMS_DROPOUT),
     ),
     Table(
         "speed", "Seconds an epoch, their ratio to tied, and what sparse updates cost (test perplexity)", "Table 10",
         _MODEL, ("seconds", "ratio", "test"), tuple(_speed_cells()), _speed,
         note="p is the probability of a full update of the output embedding. The paper's device is an RTX 2080 Ti, and "
-        "its groc has characters where that of our recipes has n-grams. "
+        f"its groc has characters, as our `{CHARACTERS}`, where that of our recipes has n-grams. "
         "Our seconds are the median step of `groc bench`, 20 x 35 words without dropout of words and weights, as often "
         "as the text has them; with p, the mean of full and other steps. Perplexities are those of the recipes.",
         alike=comparable,
     ),
     Table(
         "size", "Models of comparable size, and our best recipes (test perplexity)", "Table 11",
-        (*_MODEL, "published"), ("parameters", "test"), tuple(_size_cells()), measured,
+        (*_MODEL, "published"), ("parameters", "test", "softmaxes"), tuple(_size_cells()), _size,
         note="`published`: where the figure beside ours stands; those from `elsewhere` are of the work that the row "
-        "names, and not in the paper's table, which is of penn alone. `groc with characters` has the paper's encoder, "
+        f"names, and not in the paper's table, which is of penn alone. `{CHARACTERS}` has the paper's encoder, "
         f"and no output network. The best recipes have {LARGE}; they are ours, and not in it either. "
-        "Those of penn have a mixture of ten softmaxes, those of wikitext-2 have one softmax; of AWD-LSTM only the "
-        "rows that say so have a mixture. Dynamic evaluation has the rate and decay that were best on another text, "
-        "news of 2008, and not tuned again; it measures gradients on the training text. "
+        "`softmaxes`: how many ours mix; of the others only those that say so have a mixture. Dynamic evaluation has "
+        "the rate and decay that were best on another text, news of 2008, and not tuned again; it measures gradients "
+        "on the training text. "
         f"{OUR_GROC}",
         alike=comparable,
     ),
@@ -262,15 +277,16 @@ _ALL = (
         "The settings behind the main comparison, the ablations and the best recipes, chosen on dev", "Tables 7 and 8",
         _MODEL, SETTINGS, tuple(_hyper_cells()), hyper_parameters,
         shown=("trials", "runs", "seeds", "device"),
-        note="`output`: of the output embedding. `dropout`: of words and of the prefix network's input, hidden states, "
-        "weights and output. `encoder rate` multiplies the rate for what composes all words alike; `clip` is the "
-        "largest norm of the gradient; `schedule`: how the rate falls, with a cosine to that share of it; `average`: "
-        "the decay of the running average of weights, 0 where there is none; `batch`: streams x words of each in a "
-        "step, `about` where that varies; `streams`: whether they begin at another place in every epoch. These four "
-        "and `epochs` are the course of training. `trials` are those of recorded searches. What the paper searched "
-        "(Table 7; `groc search --paper-ranges` goes through it): output dropout from 0 to .9 for all (10 trials, "
-        "printed as if up to 1); the width of convolutional's correction, 32, 64 or 128; adaptive's cutoffs, six of "
-        "them; depth (up to 4) and activation (three) of the networks of deep residual and GroC; it "
+        note="`prefix`: the sizes of words and of each LSTM layer; `surface`: what words are composed of; `output`: of "
+        "the output embedding; `start`: the scale of vectors at the start; `dropout`: of words and of the prefix "
+        "network's input, hidden states, weights and output. `encoder rate` multiplies the rate for what composes all "
+        "words alike; `clip` is the largest norm of the gradient; `schedule`: how the rate falls, with a cosine to "
+        "that share of it; `average`: the decay of the running average of weights, 0 where there is none; `batch`: "
+        "streams x words of each in a step, `about` where that varies; `streams`: whether they begin at another place "
+        "in every epoch. These four and `epochs` are the course of training. `trials` are those of recorded searches. "
+        "What the paper searched (Table 7; `groc search --paper-ranges` goes through it): output dropout from 0 to .9 "
+        "for all (10 trials, printed as if up to 1); the width of convolutional's correction, 32, 64 or 128; adaptive's"
+        " cutoffs, six of them; depth (up to 4) and activation (three) of the networks of deep residual and GroC; it "
         "says that these were 204 trials on penn and 67 on wikitext-2 in all.",
         remark=said_of_searches,
     ),

@@ -46,6 +46,8 @@ torch.set_num_threads(1)
 KINDS = CHOICES["output.kind"]
 CLOSED_KINDS = tuple(kind for kind in KINDS if kind != "groc")
 SURFACES = CHOICES["surface.kind"]
+STANDSTILL = 1e-30
+"""A learning rate that moves no weight."""
 
 TERMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "dog": ("a domestic animal that barks", ("hound", "puppy", "canine", "pooch")),

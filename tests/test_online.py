@@ -144,6 +144,9 @@ class TestOnline:
             )
         )
         assert "new words (weight 0.8), local" in describe({**facts, "sharpness": None})
+        assert "False" not in text  # what is off is not told
+        learning = describe({**facts, "dynamic": {**facts["dynamic"], "prefix_only": True}})
+        assert learning.endswith("prefix only)")
 
     @pytest.mark.parametrize(
         ("wrong", "reason"),

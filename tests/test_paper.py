@@ -1048,6 +1048,7 @@ def test_other_damaged_records_are_named_and_not_counted(
         ('{"name": "penn/gr', "is no readable JSON"),
         ("", "is no readable JSON"),
         *((nothing, "is empty") for nothing in ("{}", "[]", "null")),
+        *((other, "is no record: a record is an object, with names and values") for other in ("[1, 2]", '"text"', "7")),
     ],
 )
 def test_a_file_that_holds_nothing_is_named_and_stops_no_table(
@@ -1059,6 +1060,27 @@ def test_a_file_that_holds_nothing_is_named_and_stops_no_table(
     assert main(["paper", "main", "--results", str(path.parent)]) == 0
     assert f"{path} {why}: it is not counted" in capsys.readouterr().err
     assert rows_of("main", tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["main", "--runs", "mine"], "--seeds, --runs and --corpus-root are for what is run: give --run with them."),
+        (["main", "--seeds", "2"], "--seeds, --runs and --corpus-root are for what is run: give --run with them."),
+        (["main", "--run", "--corpus-root", ".", "--seeds", "101"], "at most 100."),
+        (["main", "--run", "--corpus-root", ".", "--runs", "/proc/no"], "/proc is no folder that can be written to"),
+        (["--runs", "mine"], f"Say which table: {', '.join(TABLES)}."),
+        (["--figure", "main.png"], f"Say which table: {', '.join(FIGURES)}."),
+        (["claims", "--runs", "mine"], "takes --results and --json alone"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["paper", *options, "--results", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert said in err
+    assert (out, err.count("\n")) == ("", 1)
 
 
 def test_a_trial_that_was_given_up_is_no_damaged_run(

@@ -281,7 +281,7 @@ class TestCommand:
         before = {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")}
         status, _, said = prepare("years", "--out", "data", *SMALL)
         assert status == 1
-        assert re.search(f"{bad}.* is not UTF-8", said)
+        assert re.search(f"{bad}.* is not UTF-8 .byte 3 of ", said)
         assert {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")} == before
         Path(bad).write_bytes(good)
         status, _, said = prepare("years", "--out", "data", *SMALL)

@@ -818,7 +818,7 @@ def test_without_its_packages_the_service_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["serve", str(run_folder)]) == 1
-    assert "groc serve needs uvicorn: pip install fastapi uvicorn" in capsys.readouterr().err
+    assert "groc serve needs uvicorn: pip install -c constraints.txt '.[serve]'" in capsys.readouterr().err
 
 
 def test_the_load_test_runs() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import tiny_config
+from conftest import STANDSTILL, tiny_config
 from hypothesis import given
 from hypothesis import strategies as st
 from test_distributed import NO_DROPOUT
@@ -91,7 +91,7 @@ def test_a_step_with_a_sample_has_the_gradients_of_one_pass(
     room: bool,
 ) -> None:
     """Though gradients stop between what encodes words and what reads them, and rows that no word has are read too."""
-    changes = {"training.sample": 5, "training.clip": 0.0, "training.rate": 0.0, "training.activation": 2.0}
+    changes = {"training.sample": 5, "training.clip": 0.0, "training.rate": STANDSTILL, "training.activation": 2.0}
     changes |= {"forms.definition_dropout": 0.5}
     trainer = workshop.trainer(tmp_path, tiny_config(kind, changes=changes))
     model = trainer.model.train()

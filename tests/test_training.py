@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import TERMS, signal_while_the_last_valid_text_is_read, snapshot, tiny_config, tiny_model
+from conftest import STANDSTILL, TERMS, signal_while_the_last_valid_text_is_read, snapshot, tiny_config, tiny_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -600,7 +600,9 @@ class TestLearning:
         assert kept == pytest.approx(min(losses), abs=1e-6)
 
     def test_training_stops_when_nothing_is_gained(self, workshop: Workshop, tmp_path: Path) -> None:
-        config = tiny_config("tied", changes={"training.rate": 0.0, "training.epochs": 30, "training.stop_after": 2})
+        config = tiny_config(
+            "tied", changes={"training.rate": STANDSTILL, "training.epochs": 30, "training.stop_after": 2}
+        )
         trainer = workshop.run(tmp_path, config)
         assert (trainer.position.epoch, trainer.position.best_epoch) == (3, 1)
 

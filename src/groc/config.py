@@ -319,7 +319,7 @@ AT_LEAST_ONE = (
     "prefix.gate_rank", "training.batch", "training.unroll", "training.epochs", "training.valid_streams",
 )  # fmt: skip
 NOT_NEGATIVE = (
-    "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip", "training.rate",
+    "forms.relations", "forms.definition", "surface.highway", "output.depth", "training.clip",
     "prefix.gate_rounds", "training.encoder_rate", "training.matrix_rate", "training.weight_decay", "training.warmup",
     "training.activation", "training.temporal", "training.stop_after", "training.patience", "training.sample",
     "training.save_minutes", "model.start",
@@ -353,6 +353,7 @@ def check(config: Config) -> Config:
     for keys, lowest, highest, wanted in (
         (AT_LEAST_ONE, 1, math.inf, "at least 1"),
         (NOT_NEGATIVE, 0, math.inf, "0 or more"),
+        (("training.rate",), math.ulp(0.0), math.inf, "above 0"),
         (SHARES, 0, 1, "between 0 and 1"),
         (("training.seed",), -LARGEST_SEED, LARGEST_SEED, "a number of at most 18 digits"),
         (counted, -math.inf, LARGEST, f"at most {LARGEST:,}"),

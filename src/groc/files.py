@@ -189,5 +189,5 @@ def explained(path: Path) -> Iterator[None]:
         if error.errno in FULL:
             raise NoRoom(path) from None
         in_the_way = next(filter(os.path.isfile, path.parents), None)  # unlike Path.is_file it takes any name
-        advice = f"{in_the_way} is a file" if in_the_way else "check the folder's permissions"
+        advice = f"{in_the_way} is a file" if in_the_way else "choose another folder, or check its permissions"
         raise GrocError(f"{path} cannot be written ({error.strerror or error}): {advice}.") from None

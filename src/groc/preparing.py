@@ -104,9 +104,11 @@ def line_tokeniser(source: Path, *, lower: bool, tokenised: bool, language: str 
     def tokenise(raw: bytes) -> list[str]:
         try:
             line = raw.decode()
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
+            before = raw[: error.start].decode()[-40:]
             raise GrocError(
-                f"{source} is not UTF-8 ({raw[:40]!r} ...): convert it, for example with iconv -t UTF-8."
+                f"{source} is not UTF-8 (byte {error.start + 1} of a line, behind {before!r}): convert it, for example "
+                "with iconv -t UTF-8."
             ) from None
         if len(words := split(line)) > LONGEST_LINE:
             raise GrocError(

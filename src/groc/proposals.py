@@ -192,7 +192,10 @@ class Outcome:
 def check_optuna() -> None:
     """Whether ranges can be searched here."""
     if importlib.util.find_spec("optuna") is None:
-        raise GrocError("Ranges are searched by Optuna, which is not here: pip install optuna. Lists need none.")
+        raise GrocError(
+            "Ranges are searched by Optuna, which is not here: pip install -c constraints.txt '.[search]'. Lists need "
+            "none."
+        )
 
 
 def ask_optuna(space: Space, outcomes: Iterable[Outcome], seed: int, by_chance: bool = False) -> Changes:

@@ -298,7 +298,8 @@ def spreading(model: LanguageModel, share: float) -> Iterator[None]:
 
 def _described(name: str, facts: dict[str, Any]) -> str:
     values = (
-        f"{key.replace('_', ' ')} {f'{value:g}' if type(value) in (int, float) else value}"
+        key.replace("_", " ") + ("" if value is True else f" {value:g}" if type(value) in (int, float) else f" {value}")
         for key, value in facts.items()
+        if value is not False
     )
     return f"{name} ({', '.join(values)})"

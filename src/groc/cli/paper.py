@@ -38,7 +38,7 @@ def add_paper(parser: argparse.ArgumentParser) -> None:
         help="train and evaluate what is missing (times are not taken here, but by groc bench)",
     )
     parser.add_argument("--corpus-root", metavar="DIR", help="for --run: the folder above the corpora")
-    parser.add_argument("--runs", default="runs", metavar="DIR", help="for --run: where run folders go (default: runs)")
+    parser.add_argument("--runs", metavar="DIR", help="for --run: where run folders go (default: runs)")
     parser.add_argument("--seeds", type=int, metavar="N", help="for --run: train with seeds 1 to N (default: 1)")
     for key in ("dataset", "model"):
         parser.add_argument(

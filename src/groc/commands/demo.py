@@ -173,7 +173,7 @@ def _draw(figures: Figures, path: Path) -> Path | None:
     try:
         plot.draw(figures, path)
     except ImportError:
-        _say("No picture: matplotlib is not installed (pip install matplotlib).")
+        _say("No picture: matplotlib is not installed (pip install -c constraints.txt '.[plot]').")
         return None
     return path
 

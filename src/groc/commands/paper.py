@@ -26,6 +26,8 @@ from groc.signals import repeatable
 if TYPE_CHECKING:  # what trains is loaded where it is needed
     from groc.paper.place import Place
 
+MOST_SEEDS = 100
+"""More tell nothing that these do not."""
 OPEN = ("cross-domain", "domains", "held-out")
 """Tables with an open vocabulary that can be run."""
 CLAIMS = "claims"
@@ -40,7 +42,7 @@ def paper(
     figure: str | None,
     run: bool,
     corpora: str | None,
-    runs: str,
+    runs: str | None,
     seeds: int | None,
     only: Mapping[str, Sequence[str]],
     settings: Sequence[str],
@@ -48,13 +50,14 @@ def paper(
 ) -> None:
     if Path(results).is_file():
         raise GrocError(f"{results} is a file: name the folder of results with --results DIR.")
+    is_plain = not (figure or run or settings or corpora or runs or seeds is not None or any(only.values()))
     if name is None:
-        if figure or run or settings or corpora or seeds is not None or any(only.values()):
-            raise GrocError(f"Say which table: {', '.join(TABLES)}.")
+        if not is_plain:
+            raise GrocError(f"Say which table: {', '.join(FIGURES if figure else TABLES)}.")
         _list(Results(Path(results)), as_json)
         return
     if name == CLAIMS:
-        if figure or run or settings or corpora or seeds is not None or any(only.values()):
+        if not is_plain:
             raise GrocError(
                 "groc paper claims judges what is recorded, and takes --results and --json alone: to add to the "
                 f"records, say groc paper TABLE --run, where TABLE is one of {', '.join(TABLES)}."
@@ -70,6 +73,8 @@ def paper(
         )
     if seeds is not None and seeds < 1:
         raise GrocError(f"--seeds is how many seeds are trained, 1 or more, not {seeds}.")
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise GrocError(f"--seeds {seeds} is more than anybody needs: at most {MOST_SEEDS}.")
     table = TABLES[name]
     diverged: list[str] = []
     if figure:
@@ -82,7 +87,9 @@ def paper(
         _check_use(name, {**only, "seeds": seeds, "settings": settings})
         if damaged := Results(Path(results), quiet=True).damaged:
             raise GrocError(f"{damaged[0]}, and what it holds might be run again: mend it or take it away.")
-        check_folder(Path(results))
+        runs = runs or "runs"
+        for folder in (results, runs):
+            check_folder(Path(folder))
         # Evaluations print reports, but here the table alone is the output.
         where = f"runs are kept in {runs}, records in {results}"
         with redirect_stdout(sys.stderr), repeatable(where):
@@ -95,8 +102,8 @@ def paper(
                 run_open(name, place, only["dataset"], only["model"], seeds or 1, settings)
             else:
                 diverged = _run_cells(table, place, seeds or 1, only, settings)
-    elif corpora or seeds is not None:
-        raise GrocError("--seeds and --corpus-root are for what is run: give --run with them.")
+    elif corpora or runs or seeds is not None:
+        raise GrocError("--seeds, --runs and --corpus-root are for what is run: give --run with them.")
     elif settings:
         raise GrocError(f"{settings[0]} is for training: give it together with --run.")
     found = Results(Path(results))

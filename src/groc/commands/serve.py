@@ -24,7 +24,7 @@ def serve(runs: Sequence[str], glossary: str | None, host: str, port: int, token
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("groc"):
             raise
-        raise GrocError(f"groc serve needs {error.name}: pip install fastapi uvicorn.") from None
+        raise GrocError(f"groc serve needs {error.name}: pip install -c constraints.txt '.[serve]'.") from None
     if token is not None and (not token.isascii() or not token.isprintable() or " " in token or not token):
         raise GrocError("A token is made of letters, digits and signs, without spaces: give another to --token.")
     if token is None and not is_loopback(host):

@@ -25,7 +25,8 @@ def announce(planned: Mapping[str, Config], runs: Path) -> None:
         epochs = config.training.epochs
         print(f"  {name}: {Path(config.corpus).name}, {epochs} epoch{'s' * (epochs != 1)}", file=sys.stderr)
     on_cpu = [config for config in missing.values() if choose(config.compute).device.type == "cpu"]
-    tokens = sum(config.training.epochs * len(Corpus(config.corpus).text("train")) for config in on_cpu)
+    lengths = {corpus: len(Corpus(corpus).text("train")) for corpus in {config.corpus for config in on_cpu}}
+    tokens = sum(config.training.epochs * lengths[config.corpus] for config in on_cpu)
     if tokens > HOUR:
         print(
             f"There is no GPU in use, and training reads {tokens:,} tokens in all: this takes hours, if not days.",

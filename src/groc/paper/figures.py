@@ -82,7 +82,7 @@ def _blank() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise GrocError("Drawing needs matplotlib: pip install matplotlib.") from None
+        raise GrocError("Drawing needs matplotlib: pip install -c constraints.txt '.[plot]'.") from None
     return Figure(figsize=(10, 4.2), dpi=140, layout="constrained")
 
 

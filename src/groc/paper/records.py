@@ -51,7 +51,10 @@ class Results:
             if not record:
                 self.damaged.append(f"{path} is empty")
                 continue
-            kind = kind_of(record) if isinstance(record, dict) else ""
+            if not isinstance(record, dict):
+                self.damaged.append(f"{path} is no record: a record is an object, with names and values")
+                continue
+            kind = kind_of(record)
             if kind and (why := damage(record, kind)):
                 self.damaged.append(f"{path} is the record of a {kind}, but {why}")
             else:

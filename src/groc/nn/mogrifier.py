@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
 from groc.nn.aligned import as_computed
-from groc.nn.deferred import DeferredLinear
-from groc.nn.fused import fused
 from groc.nn.lstm import LayerState
+from groc.nn.mogrifier_loop import read_gated
 
 
 class MogrifierLSTM(nn.Module):
@@ -40,41 +37,14 @@ class MogrifierLSTM(nn.Module):
 
     def forward(self, x: Tensor, state: LayerState, weight_dropout: nn.Dropout) -> tuple[Tensor, LayerState]:
         """Shape: [T, B, n] -> [T, B, m], and the state behind them"""
-
-        def linear(weight: Tensor, bias: Tensor | None = None) -> DeferredLinear:
-            return DeferredLinear(as_computed(weight), None if bias is None else as_computed(bias), *x.shape[:2])
-
         dense = x.is_cuda if self.dense is None else self.dense
         pairs = zip(self.narrow, self.wide, strict=True)
-        gates = [[linear(wide @ narrow)] if dense else [linear(narrow), linear(wide)] for narrow, wide in pairs]
-        to_cell = linear(torch.cat([self.from_input, weight_dropout(self.from_hidden)], 1), self.bias)
-        gated, after = fused(_gated, self.compiled), fused(_after, self.compiled)
-        words, hidden, cell = as_computed(x), as_computed(state[0][0]), state[1][0]
-        outputs = []
-        with torch.autocast(x.device.type, enabled=False):  # everything has its type
-            for word in words:
-                for turn, gate in enumerate(gates):
-                    if turn % 2:
-                        hidden = gated(hidden, _through(gate, word))
-                    else:
-                        word = gated(word, _through(gate, hidden))
-                hidden, cell = after(to_cell(torch.cat([word, hidden], 1)), cell)
-                outputs.append(hidden)
-        return torch.stack(outputs).to(x.dtype), (hidden[None].to(x.dtype), cell[None])
-
-
-def _through(maps: Sequence[DeferredLinear], x: Tensor) -> Tensor:
-    for each in maps:
-        x = each(x)
-    return x
-
-
-def _gated(x: Tensor, gate: Tensor) -> Tensor:
-    return torch.addcmul(x, x, gate.tanh())
-
-
-def _after(gates: Tensor, cell: Tensor) -> LayerState:
-    """Hidden and cell state after a word. Shape: [B, 4m], [B, m] -> [B, m] each"""
-    enter, forget, candidate, leave = gates.to(cell.dtype).chunk(4, -1)
-    cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
-    return (leave.sigmoid() * cell.tanh()).to(gates.dtype), cell
+        gates = [
+            [as_computed(wide @ narrow)] if dense else [as_computed(narrow), as_computed(wide)]
+            for narrow, wide in pairs
+        ]
+        to_cell = as_computed(torch.cat([self.from_input, weight_dropout(self.from_hidden)], 1))
+        outputs, hidden, cell = read_gated(
+            as_computed(x), as_computed(state[0][0]), state[1][0], to_cell, as_computed(self.bias), gates, self.compiled
+        )
+        return outputs.to(x.dtype), (hidden[None].to(x.dtype), cell[None])

@@ -145,6 +145,7 @@ class TestValues:
             "training.rate=inf", "output.dropout=1.5", "output.kind=tide", "surface.filters=", "surface.filters=0",
             "surface.longest_ngram=0", "forms.without=words", "training.decay=2", "output.mixture_dropout=1",
             "training.seed=99999999999999999999", "training.seed=-99999999999999999999",
+            "training.batch=99999999999999999999",
             "prefix.hidden=99999999999999999999", "prefix.gate_rounds=1001", "surface.filters=9,99999999999999999999",
         ],
     )  # fmt: skip

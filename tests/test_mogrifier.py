@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,12 @@ from test_prefix import ON_CUDA, lstm_loop
 from test_training import Workshop, assert_same_end
 from torch import Tensor, nn
 
+import groc.nn.mogrifier_loop
 from groc import checkpoint
 from groc.adaptation.dynamic import Dynamic, score_dynamically
 from groc.lexicon import Glossary
 from groc.nn.mogrifier import MogrifierLSTM
-from groc.nn.prefix import PrefixNetwork
+from groc.nn.prefix import PrefixNetwork, detach
 from groc.vocabulary import Vocabulary
 
 SIZE, HIDDEN = 4, 6
@@ -94,6 +96,28 @@ class TestMogrifierLSTM:
         for compiled in (True, False):
             network.fuse(compiled)
             assert {layer.compiled for layer in network.layers} == {compiled}
+
+    def test_all_ways_of_reading_are_compiled_within_pytorchs_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Beyond it PyTorch warns, and compiles nothing more."""
+        compiled = cache(partial(torch.compile, backend="eager"))
+        monkeypatch.setattr(groc.nn.mogrifier_loop, "fused", lambda function, wanted: compiled(function))
+        network = PrefixNetwork(SIZE, HIDDEN, 3, 0.1, 0.1, 0.1, 0.5, gate_rounds=5, gate_rank=2)
+
+        def read(lengths: list[int], streams: int, lower: bool, learns: bool) -> None:
+            state = network.train(learns).start(streams)
+            for length in lengths:
+                with torch.autocast("cpu", torch.bfloat16, enabled=lower), torch.inference_mode(not learns):
+                    x = torch.randn(length, streams, SIZE, requires_grad=learns)
+                    prefixes, state = network(x, state)
+                if learns:
+                    prefixes.raw.sum().backward()
+                    state = detach(state)
+
+        with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+            read([7, 5, 9], 4, lower=True, learns=True)
+            read([9, 3], 2, lower=False, learns=False)  # valid text
+            read([9, 3], 1, lower=False, learns=False)  # test text
+            read([4, 4, 1], 1, lower=False, learns=True)  # dynamic evaluation
 
     def test_no_gate_has_more_parameters_than_freedom(self) -> None:
         layer = MogrifierLSTM(SIZE, HIDDEN, 5, 80)

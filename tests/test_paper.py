@@ -11,13 +11,14 @@ import shutil
 import signal
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from conftest import (
     as_pairs,
@@ -27,7 +28,7 @@ from conftest import (
     snapshot,
     tiny_settings,
 )
-from hypothesis import given
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from groc import checkpoint
@@ -44,7 +45,7 @@ from groc.paper.place import Place
 from groc.paper.records import TIMED
 from groc.paper.running import evaluate
 from groc.paper.runs import AS_GOOD, Job, Run, best, identity
-from groc.paper.searches import as_long, values_tried
+from groc.paper.searches import as_long, different_budgets, values_tried
 from groc.paper.shapes import misfits
 from groc.recipe import load_recipe, recipe_names, variant_names
 from groc.report import summarise
@@ -700,6 +701,11 @@ def test_settings_and_trials_are_shown(tmp_path: Path, recorder: Recorder) -> No
         (["claims", "--run", "--corpus-root", "."], "say groc paper TABLE --run"),
         (["claims", "--figure", "a.png"], "takes --results and --json alone"),
         (["claim"], "Did you mean 'claims'?"),
+        (
+            ["coverage", "--run", "--corpus-root", ".", "--model", "groc"],
+            "from 'groc, at inference', 'groc, retrained'",
+        ),
+        (["size", "--run", "--corpus-root", ".", "--model", "tie+*"], "no model tie+* to run: choose from "),
         (["main", "--dataset", "pen"], "no dataset pen: choose from penn, wikitext-2."),
         (["data", "--model", "tied"], "no model tied: leave out --model"),
         (["main", "--figure", "x.png", "--model", "tied"], "leave out --dataset and --model"),
@@ -993,6 +999,52 @@ def test_a_damaged_fine_tuned_run_is_named_and_not_counted(
     assert "Not run" in TABLES[table].markdown(TABLES[table].rows(Results(path.parent, quiet=True)))
 
 
+@hypothesis.settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_no_damage_is_a_traceback(data: st.DataObject, recorder: Recorder) -> None:
+    """Any value of a record may be another, or be missing: a table is shown all the same."""
+    run = recorder("penn/tied", 90.0, 88.0)
+    add_test(run, "/x/penn/valid.txt", 90.0, **TUNED)
+    tuned = recorder("news/groc on penn", 9.0, corpus="penn", extra={"adapted_from": "x", "texts": [READ_TEXT]})
+    trial = {"state": "done", "changes": {"training.rate": "1"}, "valid_perplexity": 9.0, "parameters": 9}
+    search = run.with_name("search.json")
+    found = {"kind": "search", "name": "penn/tied", "space": {"training.rate": ["1"]}, "trials": [trial]}
+    search.write_text(json.dumps({**found, "budget": {"epochs": 5}}))
+    bench = run.with_name("bench.json")
+    sizes = {"penn": {"models": [{"model": "tied", "step": 1.0}]}}
+    bench.write_text(json.dumps({"date": "2026-01-01", "device": "GPU", "settings": [], "sizes": sizes}))
+    path = data.draw(st.sampled_from([run, tuned, search, bench]))
+    record = json.loads(path.read_text())
+    *place, last = data.draw(st.sampled_from(list(places(record))))
+    part = record
+    for key in place:
+        part = part[key]
+    value = data.draw(st.sampled_from([..., None, [], {}, "text", -1, math.inf, True]))
+    if value is ...:
+        del part[last]
+    else:
+        part[last] = value
+    path.write_text(json.dumps(record))
+    results = Results(path.parent, quiet=True)
+    for table in TABLES.values():
+        rows = table.rows(results)
+        table.markdown(table.usual(rows), rows)
+    all_claims(results)
+    different_budgets(results)
+    for one in (run, tuned, search, bench):
+        one.unlink()
+
+
+def places(value: Any) -> Iterator[tuple[Any, ...]]:
+    """The keys that lead to each value within a value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (key,)
+        for more in places(one):
+            yield key, *more
+
+
+READ_TEXT = {"text": "target test", "new_share": 0.05, "after": {"perplexity": 200.0, "new_words_loss": 8.0}}
 TEXT_SIZES = [{"set": "news", "text": "train", "tokens": 9, "words": 3}]
 NEW_SHARES = {"test": "wikitext-2", "of_tokens": 0.1, "of_words": 0.2, "with_entry": 0.3}
 
@@ -1009,6 +1061,16 @@ NEW_SHARES = {"test": "wikitext-2", "of_tokens": 0.1, "of_words": 0.2, "with_ent
             "hyper-parameters",
             "search",
             {"kind": "search", "name": "penn/groc", "trials": [{"state": "done", "changes": {}}]},
+        ),
+        ("hyper-parameters", "search", {"kind": "search", "name": "penn/groc", "trials": [], "space": None}),
+        (
+            "hyper-parameters",
+            "search",
+            {
+                "kind": "search",
+                "name": "penn/tied",
+                "trials": [{"state": "done", "changes": {"a": 1}, "parameters": "few"}],
+            },
         ),
         ("main", "set of runs", {"kind": "levels", "runs": [1]}),
         ("main", "set of runs", {"kind": "levels", "runs": {"GroC": {"date": "2026-11-16", "config": 3}}}),

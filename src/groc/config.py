@@ -190,7 +190,8 @@ class Compute:
     """Matrix products in bfloat16: auto (on a GPU) or yes: those of the word encoder, and on a GPU the others in TF32;
     all: those of LSTM layers and softmax too; no: all in float32."""
     compile: str = "auto"
-    """Compile the encoder, and the loss in bfloat16, with torch.compile: auto (on a GPU), yes or no."""
+    """Compile the encoder, gates of input and state, and the loss in bfloat16, with torch.compile: auto (on a GPU), yes
+    or no."""
     graphs: str = "auto"
     """Record a training step, or reading of valid text, and replay it as one CUDA graph: auto (on a GPU), yes or no."""
 
@@ -334,8 +335,10 @@ SHARES = (
 STACKED = ("prefix.layers", "prefix.gate_rounds", "output.depth", "output.mixtures", "surface.highway")
 """Each of these has weights and steps of its own: thousands of them would be built for hours."""
 
+AT_ONCE = ("training.batch", "training.unroll", "training.sample", "training.valid_streams")
+"""Those numbers of training that memory is needed for: epochs and patience may be as large as somebody likes."""
 LARGEST = 10**9
-"""Of anything that is counted: more fits into no memory, and into no number of PyTorch's either."""
+"""Of anything that is held: more fits into no memory, and into no number of PyTorch's either."""
 LARGEST_SEED = 10**18 - 1
 """What is added to a seed still leaves it a number that PyTorch takes."""
 
@@ -343,7 +346,7 @@ LARGEST_SEED = 10**18 - 1
 def check(config: Config) -> Config:
     """Refuse values that no part could work with."""
     flat = config.flat()
-    counted = [key for key, kind in known_keys().items() if kind is int and not key.endswith("seed")]
+    sizes = [key for key, kind in known_keys().items() if kind is int and not key.startswith("training.")]
     for key, choices in CHOICES.items():
         if flat[key] not in choices:
             raise GrocError(
@@ -356,7 +359,7 @@ def check(config: Config) -> Config:
         (("training.rate",), math.ulp(0.0), math.inf, "above 0"),
         (SHARES, 0, 1, "between 0 and 1"),
         (("training.seed",), -LARGEST_SEED, LARGEST_SEED, "a number of at most 18 digits"),
-        (counted, -math.inf, LARGEST, f"at most {LARGEST:,}"),
+        ([*sizes, *AT_ONCE], -math.inf, LARGEST, f"at most {LARGEST:,}"),
         (STACKED, 0, 1000, "at most 1,000"),
     ):
         for key in keys:

@@ -32,6 +32,8 @@ OPEN = ("cross-domain", "domains", "held-out")
 """Tables with an open vocabulary that can be run."""
 CLAIMS = "claims"
 """No table of the paper, but what follows from them."""
+ALL_OF = "+*"
+"""Behind the name of a model: all of its rows."""
 USELESS = {"data": ("model", "seeds", "settings"), "domains": ("dataset", "model", "seeds"), "held-out": ("dataset",)}
 """What makes no difference to how some tables are run."""
 
@@ -118,7 +120,7 @@ def paper(
         about = {"table": name, "title": table.title, "paper": table.place, "note": table.said(rows, every)}
         print(to_json({**about, "rows": rows}))
     else:
-        printed = rows if only["model"] else table.usual(rows)
+        printed = rows if only["model"] and not run else table.usual(rows)
         print(f"{table.title} ({table.place or 'Not'} of the paper)\n\n{table.markdown(printed, every)}")
         if name in FIGURES and not figure and any(row["runs"] for row in rows):
             command = ["groc", "paper", name, "--results", results, "--figure", f"{name}.png"]
@@ -133,13 +135,8 @@ def _picked(table: Table, rows: Sequence[Row], only: Mapping[str, Sequence[str]]
     picked = list(rows)
     for option, names in only.items() if rows else ():  # else nothing is recorded, which is what is said
         key = "domain" if option == "dataset" and "domain" in table.keys else option
-        called = [_called(row, key) for row in picked]
-        known = list(dict.fromkeys(name for row in rows for name in _called(row, key)))
-        if wrong := [name for name in names if name not in known]:
-            plain = [name for name in known if not name.endswith("+*")]
-            choices = f"choose from {', '.join(plain)}" if plain else f"leave out --{option}"
-            raise GrocError(f"groc paper {table.name} has no {option} {' or '.join(wrong)}: {choices}.")
-        picked = [row for row, mine in zip(picked, called, strict=True) if not names or {*names} & {*mine}]
+        _check_names(f"groc paper {table.name} has no {option}", "", option, names, [_called(row, key) for row in rows])
+        picked = [row for row in picked if not names or {*names} & {*_called(row, key)}]
     if rows and not picked:
         raise GrocError(f"groc paper {table.name} has no row of such a --dataset and --model: leave one out.")
     return picked
@@ -150,7 +147,16 @@ def _called(row: Row, key: str) -> list[str]:
     if key not in row:
         return []
     name = str(row[key])
-    return [name.partition(", ")[0]] if key == "domain" else [name, f"{name.partition('+')[0]}+*"]
+    return [name.partition(", ")[0]] if key == "domain" else [name, f"{re.split('[+,]', name)[0]}{ALL_OF}"]
+
+
+def _check_names(lacks: str, end: str, option: str, names: Sequence[str], called: Sequence[Sequence[str]]) -> None:
+    """Refuse names that none is called by; names with spaces are shown as they must be typed."""
+    known = dict.fromkeys(name for mine in called for name in mine)
+    if wrong := [name for name in names if name not in known]:
+        plain = [shlex.quote(name) for name in known if not name.endswith(ALL_OF)]
+        choices = f"choose from {', '.join(plain)}" if plain else f"leave out --{option}"
+        raise GrocError(f"{lacks} {' or '.join(wrong)}{end}: {choices}.")
 
 
 def _show_claims(results: Results, as_json: bool) -> None:
@@ -192,11 +198,11 @@ def _run_cells(
             f"groc paper {table.name} is filled by what other tables run: say groc paper cross-domain --run."
         )
     for key, names in only.items():
-        known = list(dict.fromkeys(cell.keys[key] for cell in ours if key in cell.keys))
-        if wrong := [name for name in names if name not in known]:
-            choices = f"choose from {', '.join(known)}" if known else f"leave out --{key}"
-            raise GrocError(f"groc paper {table.name} has no {key} {' or '.join(wrong)} to run: {choices}.")
-    cells = [cell for cell in ours if all(not names or cell.keys[key] in names for key, names in only.items())]
+        called = [_called(cell.keys, key) for cell in ours]
+        _check_names(f"groc paper {table.name} has no {key}", " to run", key, names, called)
+    cells = [
+        cell for cell in ours if all(not names or {*names} & {*_called(cell.keys, key)} for key, names in only.items())
+    ]
     if not cells:
         raise GrocError(f"groc paper {table.name} has no cell with such a --dataset and --model: leave one out.")
     return run_missing(table, cells, place, seeds, settings)

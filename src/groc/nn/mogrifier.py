@@ -27,7 +27,6 @@ class MogrifierLSTM(nn.Module):
 
     def __init__(self, size: int, hidden: int, rounds: int, rank: int) -> None:
         super().__init__()
-        self.input_size, self.hidden_size = size, hidden
         self.from_input, self.from_hidden, *biases = nn.LSTM(size, hidden).parameters()
         self.bias = nn.Parameter((biases[0] + biases[1]).detach())
         rank = min(rank, size, hidden)  # more would be parameters without freedom

@@ -81,8 +81,10 @@ class _GatedLoop(torch.autograd.Function):
         chains = _chains(matrices, factors)
         gated, after = fused(_gated, compiled), fused(_after, compiled)
         outputs, words = [], []
+        # Copies are of one kind, with what is computed of them: for every other kind all would be compiled again.
+        hidden, cell = hidden.clone(), cell.clone()
         with torch.autocast(x.device.type, enabled=False):  # everything has its type
-            for word in x.unbind():
+            for word in x.clone().unbind():
                 turns = []
                 for turn, chain in enumerate(chains):
                     target, opened = (hidden, word) if turn % 2 else (word, hidden)

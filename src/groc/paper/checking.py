@@ -237,7 +237,7 @@ RUN = (
         "figures": {
             "parameters": POSITIVE,
             "valid_perplexity": PERPLEXITY,
-            **dict.fromkeys(("steps?", "epochs?"), UNKNOWN_OR_NUMBER),
+            **dict.fromkeys(("steps?", "epochs?", "best_epoch?"), UNKNOWN_OR_NUMBER),
             "replanned?": [dict.fromkeys(("after_step", "epochs_before", "epochs"), COUNT)],
             "texts?": [({"text": TEXT}, lambda row: TEXTS.get(row["text"], {}))],
         },
@@ -274,7 +274,14 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "search": {
         "name": TEXT,
-        "trials": [{"state": TEXT, "changes": ({}, FILLED), "valid_perplexity?": UNKNOWN_OR_NUMBER}],
+        "trials": [
+            {
+                "state": TEXT,
+                "changes": ({}, FILLED),
+                **dict.fromkeys(("valid_perplexity?", "parameters?"), UNKNOWN_OR_NUMBER),
+            }
+        ],
+        "space?": {},
         "fixed?": {},
         "corpus?": {"name": TEXT},
         "budget?": {},

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from groc.paper.courses import MADE_OF
 from groc.paper.table import Row
 
 Verdict = bool | str
@@ -62,10 +63,11 @@ def largest_spread(rows: Iterable[Row], figure: str) -> float | None:
 
 def is_lower(one: Row, other: Row, figure: str, spread: float | None) -> Verdict:
     """Whether a perplexity is lower than another, where they differ by more than seeds do. A rival with another course
-    of training can speak against a model, but not for it. (`differs` is what a row has otherwise than GroC, so two rows
-    with the same are trained alike.)"""
+    of training can speak against a model, but not for it; where one has more around its embeddings they say nothing of
+    each other. (`differs` is what a row has otherwise than GroC, so two rows with the same are trained alike.)"""
     lower = bool(one[figure] < other[figure])
-    if lower and (one["differs"] or {}) != (other["differs"] or {}):
+    mine, others = one["differs"] or {}, other["differs"] or {}
+    if (lower and mine != others) or any(mine.get(part) != others.get(part) for part in MADE_OF):
         return OTHERWISE
     if spread is None:
         return ONE_SEED

@@ -125,7 +125,7 @@ def untried(results: Results, job: Job) -> str:
             for trial in search["trials"]
             if trial.get("state") == "done"
             and trial.get("valid_perplexity")  # what diverged has none
-            and trial.get("parameters", 0) <= largest_of(job)
+            and (trial.get("parameters") or 0) <= largest_of(job)
         ]
         best: Row = min(done, key=lambda trial: trial["valid_perplexity"], default={"changes": {}})
         values = {key: value for key, value in best["changes"].items() if _is_of_a_row(key, shown[0])}

@@ -802,6 +802,7 @@ def test_a_model_that_is_not_what_it_is_called_is_not_counted(
     [
         ("seed", 9, "but seed must be 1, as config.training.seed says, not 9:"),
         ("seed", "1", 'but seed must be 1, as config.training.seed says, not "1":'),
+        ("epochs", 999, "figures.epochs must be at most 60, as config.training.epochs says, not 999:"),
         ("loss", 1.0, ".loss must be 4.0604, the logarithm of its perplexity of 58, not 1.0:"),
     ],
 )
@@ -810,7 +811,8 @@ def test_a_run_that_contradicts_itself_is_not_counted(
 ) -> None:
     path = recorder("penn/groc", 60.0, 58.0)
     record = json.loads(path.read_text())
-    (record if key == "seed" else next(iter(record["evaluations"].values())))[key] = value
+    parts = {"seed": record, "epochs": record["figures"], "loss": next(iter(record["evaluations"].values()))}
+    parts[key][key] = value
     path.write_text(json.dumps(record))
     assert row_of("main", tmp_path, dataset="penn", model="groc")["runs"] == 0
     assert main(["paper", "main", "--results", str(path.parent)]) == 0
@@ -821,7 +823,7 @@ def test_the_bench_that_is_lacking_is_named(
     tmp_path: Path, recorder: Recorder, corpora: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As long as it is lacking, with a command that can be pasted."""
-    folder = recorder("penn/tied", 90.0, 80.0, seed=1).parent.rename(tmp_path / "with space")
+    folder = recorder("penn/tied", 90.0, seed=1).parent.rename(tmp_path / "with space")
     run = ["paper", "speed", "--run", "--dataset", "penn", "--model", "tied", "--results", str(folder)]
     run += ["--corpus-root", str(corpora), "--runs", str(tmp_path / "runs"), "training.epochs=1", *small({})]
     assert main(run) == 0
@@ -1473,7 +1475,7 @@ def test_rivals_are_compared_with_groc_once(
         assert said == (
             f"{folder.name} is recorded without a comparison with {lookup.name}, "
             f"and the weights of the recorded run are not in {lookup}. "
-            "Give --results and --runs folders of their own to train both anew."
+            "Give --results and --runs folders of their own to train anew."
         )
         assert [pair["against"] for pair in json.loads(record.read_text())["paired"].values()] == ["penn/tied"]
         (lookup / checkpoint.WEIGHTS).write_bytes(weights)

@@ -67,6 +67,26 @@ def test_runs_that_read_another_test_text_are_named_and_not_counted(
     assert "was tested on 80 tokens, most runs of penn 900: it is not counted" in capsys.readouterr().err
 
 
+def test_runs_that_chose_among_other_words_are_named_and_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, words in enumerate((900, 900, 80), 1):
+        add_test(record(tmp_path, "penn/tied", seed), 70.0, vocabulary=words)
+    (row,) = rows_of("main", tmp_path, dataset="penn", model="tied")
+    assert row["seeds"] == [1, 2]
+    assert "was tested among 80 words, most runs of penn 900: it is not counted" in capsys.readouterr().err
+
+
+def test_a_run_with_the_recipe_of_another_corpus_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = record(tmp_path, "wikitext2/tied", on="penn")
+    found = json.loads(path.read_text())
+    del found["figures"]["adapted_from"]
+    path.write_text(json.dumps(found))
+    assert not any(row["runs"] for row in rows_of("main", tmp_path))
+    told = "is called wikitext2/tied, which is for wikitext-2, but was trained on penn: it is not counted"
+    assert told in capsys.readouterr().err
+
+
 def test_a_test_text_that_was_not_read_strictly_is_no_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,28 +11,28 @@ from typing import TextIO
 class Progress:
     """Shows `title  42%  details  3:20 left`. Nothing is shown for what takes less than a second."""
 
-    def __init__(self, title: str, total: int, stream: TextIO | None = None, shown: bool = True) -> None:
-        self.title = title
+    def __init__(
+        self, title: str, total: int, stream: TextIO | None = None, shown: bool = True, first: int = 0
+    ) -> None:
+        """`first` is how much was done before: a resumed job does not start at zero."""
+        self.title, self.first = title, first
         self.total = max(total, 1)
         self.stream = stream or sys.stderr
         self.shown = shown
         self.start = self.last = time.monotonic()
-        self.first_done: int | None = None
         self.width = 0
         self.every = 0.5 if self.stream.isatty() else 30.0
 
     def __call__(self, done: int, details: Callable[[], str] = lambda: "") -> None:
         """Report that so much is done. `details` is asked now and then; it may raise, also where nothing is shown."""
         now = time.monotonic()
-        if self.first_done is None:
-            self.first_done = done  # a resumed job does not start at zero
         if now - self.last < self.every:
             return
         self.last = now
         text = details()
         if not self.shown:
             return
-        worked = max(done - self.first_done, 1)
+        worked = max(done - self.first, 1)
         left = (now - self.start) / worked * (self.total - done)
         self._write(f"{self.title}  {100 * done / self.total:3.0f}%  {text}  {duration(left)} left")
 

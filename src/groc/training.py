@@ -134,7 +134,8 @@ class Trainer:
             seed = seed_apart(self.options.seed, self.position.epoch + 1)  # so that a resumed epoch finds the same
             self.streams = rotated(self.cut, random_offsets(self.cut, seed, self.group))
         position, length = self.position, len(self.streams) - 1
-        progress = Progress(f"epoch {position.epoch + 1}/{self.options.epochs}", length, shown=not self.quiet)
+        title = f"epoch {position.epoch + 1}/{self.options.epochs}"
+        progress = Progress(title, length, shown=not self.quiet, first=position.at)
         started, words_before = time.monotonic(), position.words
 
         def details() -> str:

@@ -163,7 +163,7 @@ def _show_claims(results: Results, as_json: bool) -> None:
     claims = all_claims(results)
     if as_json:
         rows = [{"claim": claim.text, "verdict": claim.verdict or None, "why": claim.why} for claim in claims]
-        print(to_json({"title": TITLE, "note": HOW_NEAR, "rows": rows}))
+        print(to_json({"table": CLAIMS, "title": TITLE, "paper": "", "note": HOW_NEAR, "rows": rows}))
     else:
         print(f"{TITLE}\n\n{table_of_claims(claims)}\n\n{HOW_NEAR}")
 

@@ -210,6 +210,11 @@ def _same_seed(own: int) -> Kind:
     return Kind(f"{own}, as config.training.seed says", lambda seed: seed == own)
 
 
+def _at_most(epochs: int) -> Kind:
+    words = f"at most {epochs}, as config.training.epochs says"
+    return Kind(words, lambda number: number is None or number <= epochs)
+
+
 READ = {"perplexity": UNKNOWN_OR_PERPLEXITY}
 TEXTS = {
     "target test": {"new_share": SHARE, "after": {**READ, "new_words_loss": UNKNOWN_OR_NUMBER}},
@@ -248,6 +253,7 @@ RUN = (
     lambda record: FINE_TUNED if "adapted_from" in record["figures"] else {},
     _as_the_curve_says,
     lambda record: {"seed?": _same_seed(record["config"]["training"]["seed"])},
+    lambda record: {"figures": {"epochs?": _at_most(record["config"]["training"]["epochs"])}},
 )
 
 

@@ -101,8 +101,15 @@ class Results:
                 f"{first['after_step']:,} on{then}, and its learning rate followed"
             )
         base = RECIPES.get(run.dataset)
-        if run.adapted or run.recipe not in (base, f"{base}-best"):
+        if run.adapted or base is None:
             return ""
+        if run.recipe not in (base, f"{base}-best"):
+            others = [corpus for corpus, recipe in RECIPES.items() if run.recipe in (recipe, f"{recipe}-best")]
+            return (
+                f"is called {run.record['name']}, which is for {others[0]}, but was trained on {run.dataset}"
+                if others
+                else ""
+            )
         if run.variant not in _variants(run.recipe):
             return f"is called {run.recipe}/{run.variant}, and the recipe has no such variant"
         if why := other_model(run.variant, run.settings):
@@ -142,21 +149,27 @@ _variants = cache(variant_names)
 
 
 def _unlike_most(runs: Iterable[Run]) -> dict[Run, str]:
-    """Runs of the tables' corpora whose test text is not as long as that of most, or whose model is not as large as
-    most with these settings, and how long or large it is."""
-    lengths: defaultdict[str, dict[Run, int]] = defaultdict(dict)
+    """Runs of the tables' corpora whose texts are not as long as those of most, or whose model is not as large as that
+    of most with these settings, and what tells them."""
+    texts: defaultdict[tuple[str, str], dict[Run, int]] = defaultdict(dict)
     sizes: defaultdict[tuple[str, str], dict[Run, int]] = defaultdict(dict)
+    found = {}
     for run in (run for run in runs if run.dataset in RECIPES and not run.adapted):
         sizes[run.dataset, run.repeated[0]][run] = run.figures["parameters"]
-        if tokens := (run.test() or {}).get("tokens"):
-            lengths[run.dataset][run] = tokens
-    found = {}
+        test = run.test() or {}
+        for told, number in (
+            ("was tested on {:,} tokens", test.get("tokens")),
+            ("was tested among {:,} words", test.get("vocabulary")),
+            ("has {:,} valid tokens", run.figures.get("valid_tokens")),
+        ):
+            if number:
+                texts[run.dataset, told][run] = number
     for by_run in sizes.values():
         for run, size, others in _odd_ones(by_run, "runs with its settings"):
             found[run] = f"has {size:,} parameters, {others}"
-    for dataset, by_run in lengths.items():
-        for run, tokens, others in _odd_ones(by_run, f"runs of {dataset}"):
-            found[run] = f"was tested on {tokens:,} tokens, {others}"
+    for (dataset, told), by_run in texts.items():
+        for run, number, others in _odd_ones(by_run, f"runs of {dataset}"):
+            found[run] = f"{told.format(number)}, {others}"
     return found
 
 

@@ -33,6 +33,8 @@ from groc.report import summarise, to_json
 from groc.results import RESULT, add_evaluation, circumstances
 from groc.scoring import score
 
+TRAIN_ANEW = "Give --results and --runs folders of their own to train anew."
+
 
 def run_missing(table: Table, cells: Sequence[Cell], place: Place, seeds: int, settings: Sequence[str]) -> list[str]:
     """Fill the cells with runs of the recipes as they stand, and record them. The names of those that diverged, which
@@ -105,15 +107,17 @@ def _config(job: Job, seed: int, place: Place, settings: Sequence[str]) -> Confi
 
 
 def _fill(job: Job, config: Config, extras: tuple[str, ...], place: Place) -> None:
-    name = run_name(config)
-    folder = place.runs / name
-    known = _find(Results(place.results, quiet=True), job, config)
+    folder = place.runs / run_name(config)
+    results = Results(place.results, quiet=True)
+    known = _find(results, job, config)
     if known is None:
         train_once(config, folder)  # or it is trained, but not recorded yet
     elif known.test(extras):
         return
     elif not (folder / checkpoint.WEIGHTS).is_file():
-        print(f"{name} is recorded without {', '.join(('test', *extras))}, and {folder} is gone.", file=sys.stderr)
+        if not any(run.test(extras) for run in results.of(job)):  # by another seed
+            what = f"{known.path} has no {', '.join(('test', *extras))}"
+            print(f"{what}, and there are no weights in {folder}. {TRAIN_ANEW}", file=sys.stderr)
         return
     for helped in {(), extras}:
         if recorded(folder).test(helped) is None:
@@ -133,8 +137,7 @@ def _pair(job: Job, config: Config, rival: Job, rival_config: Config, place: Pla
         if not is_there or recorded(where).dev != one.dev:  # such a pair would not count as one of the recorded runs
             what = f"{folder.name} is recorded without a comparison with {other_folder.name}"
             print(
-                f"{what}, and the weights of the recorded run are not in {where}. Give --results and --runs folders of "
-                "their own to train both anew.",
+                f"{what}, and the weights of the recorded run are not in {where}. {TRAIN_ANEW}",
                 file=sys.stderr,
             )
             return

@@ -768,6 +768,11 @@ def test_the_command_shows_trials_and_goes_on(
     shown, errors = capsys.readouterr()
     assert f"output.dropout={found['trials'][found['best']]['changes']['output.dropout']}" in shown
     assert "epoch" not in errors  # nothing was trained again
+    best = tmp_path / "out" / f"trial-{found['best']:03}"
+    assert str(best) in shown
+    shutil.rmtree(best)
+    assert main([*command, "--trials", "2"]) == 0
+    assert "whose folder is gone" in capsys.readouterr().out
 
 
 def test_a_time_limit_stops_it_between_trainings_too(

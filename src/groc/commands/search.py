@@ -55,7 +55,8 @@ def show_search(
         return
     command = ["groc", "train", recipe, *(["--variant", variant] if variant else []), "--corpus", corpus, *fixed]
     command += [f"{key}={value}" for key, value in best.changes.items()]
-    print(f"\nBest on the valid text: trial {best.number}, {search.path(best)}\n{shlex.join(command)}")
+    where = str(search.path(best)) if search.path(best).is_dir() else "whose folder is gone; to train it again:"
+    print(f"\nBest on the valid text: trial {best.number}, {where}\n{shlex.join(command)}")
 
 
 def published(kind: str, words: int) -> list[str]:

@@ -26,10 +26,10 @@ HOW_NEAR = (
     f"Perplexities of penn and wikitext-2 are too near to be told apart where they differ by no more than {SPREADS} "
     "times the spread over seeds, the largest that is known of any row of the table on that text and of the row itself "
     f"(of models with {LARGE}: of all settings that were run). Of settings within {AS_GOOD - 1:.0%} of the best on dev "
-    "those with most seeds are shown, and that can be more than this margin. Where none of these rows has two seeds, a "
-    "claim is open. What GroC gains on rare words must differ from what it gains on frequent ones by more than "
-    f"{LOSSES_APART} nats. Parts of WordNet, and texts of other domains, times and sizes, are compared as they are, by "
-    "single seeds too."
+    "those with most seeds are shown, and that can be more than this margin. Where no row of the table on that text "
+    "has two seeds, a claim is open. What GroC gains on rare words must differ from what it gains on frequent ones by "
+    f"more than {LOSSES_APART} nats. Parts of WordNet, and texts of other domains, times and sizes, are compared as "
+    "they are, by single seeds too."
 )
 NO_SUCH_WORDS = "no such words"
 SHARING = ("bilinear", "deep-residual", "adaptive")

@@ -267,8 +267,8 @@ _ALL = (
         f"names, and not in the paper's table, which is of penn alone. `{CHARACTERS}` has the paper's encoder, "
         f"and no output network. The best recipes have {LARGE}; they are ours, and not in it either. "
         "`softmaxes`: how many ours mix; of the others only those that say so have a mixture. Dynamic evaluation has "
-        "the rate and decay that were best on another text, news of 2008, and not tuned again; it measures gradients "
-        "on the training text. "
+        "the rate that was best on another text, news of 2008, and the usual decay, which was not varied; it measures "
+        "gradients on the training text. "
         f"{OUR_GROC}",
         alike=comparable,
     ),

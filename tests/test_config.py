@@ -154,6 +154,11 @@ class TestValues:
         with pytest.raises(GrocError, match=key):
             load_recipe("tiny", None, [assignment])
 
+    def test_epochs_and_patience_may_be_as_large_as_somebody_likes(self) -> None:
+        never = "99999999999999999999"
+        config = load_recipe("tiny", None, [f"training.{key}={never}" for key in ("epochs", "stop_after", "warmup")])
+        assert Config.from_dict(config.to_dict()).training.stop_after == int(never)
+
     def test_a_size_below_another_is_refused_for_that(self) -> None:
         with pytest.raises(GrocError, match=r"not be smaller than surface\.shortest_ngram"):
             load_recipe("tiny", None, ["surface.longest_ngram=-1"])

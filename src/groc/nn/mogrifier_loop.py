@@ -35,8 +35,9 @@ def read_gated(
     """
     factors = len(gates[0])
     matrices = [matrix for gate in gates for matrix in gate]
+    learns = torch.is_grad_enabled() and any(one.requires_grad for one in (x, hidden, cell, to_cell, bias, *matrices))
     read: tuple[Tensor, Tensor, Tensor] = _GatedLoop.apply(  # type: ignore[no-untyped-call]
-        compiled, torch.is_grad_enabled(), factors, x, hidden, cell, to_cell, bias, *matrices
+        compiled, learns, factors, x, hidden, cell, to_cell, bias, *matrices
     )
     return read
 
@@ -48,20 +49,30 @@ class _Turn(NamedTuple):
     """What it gated."""
     tanh: Tensor
     """How far it opened."""
-    inputs: list[Tensor]
+    inputs: Sequence[Tensor]
     """Of each of its matrices."""
 
 
 class _Word(NamedTuple):
     """What happened at one word."""
 
-    turns: list[_Turn]
     both: Tensor
     """Input and hidden state, gated."""
     gates: Tensor
     """Those of the cell, before their sigmoids and tanh."""
     cell: Tensor
     """As it was."""
+    turns: Sequence[_Turn]
+
+    def flat(self) -> list[Tensor]:
+        turns = [tensor for turn in self.turns for tensor in (turn.target, turn.tanh, *turn.inputs)]
+        return [self.both, self.gates, self.cell, *turns]
+
+    @classmethod
+    def of(cls, flat: Sequence[Tensor], factors: int) -> _Word:
+        both, gates, cell, *rest = flat
+        turns = [rest[start : start + 2 + factors] for start in range(0, len(rest), 2 + factors)]
+        return cls(both, gates, cell, [_Turn(target, tanh, inputs) for target, tanh, *inputs in turns])
 
 
 class _GatedLoop(torch.autograd.Function):
@@ -80,7 +91,8 @@ class _GatedLoop(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         chains = _chains(matrices, factors)
         gated, after = fused(_gated, compiled), fused(_after, compiled)
-        outputs, words = [], []
+        outputs: list[Tensor] = []
+        kept: list[Tensor] = []
         # Copies are of one kind, with what is computed of them: for every other kind all would be compiled again.
         hidden, cell = hidden.clone(), cell.clone()
         with torch.autocast(x.device.type, enabled=False):  # everything has its type
@@ -101,26 +113,32 @@ class _GatedLoop(torch.autograd.Function):
                 both = torch.cat([word, hidden], 1)
                 gates = torch.addmm(bias, both, to_cell.t())
                 if keeps:
-                    words.append(_Word(turns, both, gates, cell))
+                    kept += _Word(both, gates, cell, turns).flat()
                 hidden, cell = after(gates, cell)
                 outputs.append(hidden)
-        ctx.save_for_backward(to_cell, *matrices)
-        ctx.words, ctx.compiled, ctx.factors = words, compiled, factors
+        ctx.save_for_backward(to_cell, *matrices, *kept)
+        ctx.matrices, ctx.words, ctx.factors, ctx.compiled = len(matrices), len(outputs), factors, compiled
         return torch.stack(outputs), hidden, cell
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_outputs: Tensor, of_hidden: Tensor, of_cell: Tensor) -> tuple[Tensor | None, ...]:
-        to_cell, *matrices = ctx.saved_tensors
+        to_cell, *saved = ctx.saved_tensors
+        matrices, kept = saved[: ctx.matrices], saved[ctx.matrices :]
+        each = len(kept) // ctx.words
+        words = [_Word.of(kept[start : start + each], ctx.factors) for start in range(0, len(kept), each)]
         chains = _chains(matrices, ctx.factors)
         before_gate, before_cell = fused(_before_gate, ctx.compiled), fused(_before_cell, ctx.compiled)
         size = to_cell.shape[1] - of_hidden.shape[1]
-        of_words, of_gates, of_opened = [], [], [[] for _ in matrices]  # type: ignore[var-annotated]
+        of_words: list[Tensor] = []
+        of_gates: list[Tensor] = []
+        slopes: list[list[Tensor]] = [[] for _ in matrices]
+        """Gradients of what each matrix gave, the last word's first."""
         with torch.autocast(of_outputs.device.type, enabled=False):
-            for word, of_output in zip(reversed(ctx.words), reversed(of_outputs.unbind()), strict=True):
-                of_gate, of_cell = before_cell(word.gates, word.cell, of_output, of_hidden, of_cell)
-                of_gates.append(of_gate)
-                of_both = of_gate @ to_cell
+            for word, of_output in zip(reversed(words), reversed(of_outputs.unbind()), strict=True):
+                of_cell_gates, of_cell = before_cell(word.gates, word.cell, of_output, of_hidden, of_cell)
+                of_gates.append(of_cell_gates)
+                of_both = of_cell_gates @ to_cell
                 of_word, of_hidden = of_both[:, :size], of_both[:, size:]
                 for turn in reversed(range(len(chains))):
                     target, tanh, _ = word.turns[turn]
@@ -129,33 +147,27 @@ class _GatedLoop(torch.autograd.Function):
                     else:
                         of_word, slope = before_gate(target, tanh, of_word)
                     for factor in reversed(range(ctx.factors)):
-                        of_opened[turn * ctx.factors + factor].append(slope)
+                        slopes[turn * ctx.factors + factor].append(slope)
                         if factor:
                             slope = slope @ chains[turn][factor]
                     (of_word if turn % 2 else of_hidden).addmm_(slope, chains[turn][0])
                 of_words.append(of_word)
-            inputs = [
-                [word.turns[turn].inputs[factor] for word in ctx.words]
+            read = [
+                [word.turns[turn].inputs[factor] for word in words]
                 for turn in range(len(chains))
                 for factor in range(ctx.factors)
             ]
-            of_matrices = [_of_weight(*pair) for pair in zip(of_opened, inputs, strict=True)]
-            of_to_cell = _of_weight(of_gates, [word.both for word in ctx.words])
-            of_bias = torch.stack(of_gates).sum((0, 1))
+            of_matrices = [
+                torch.cat(some[::-1]).t() @ torch.cat(inputs) for some, inputs in zip(slopes, read, strict=True)
+            ]
+            of_all_gates = torch.cat(of_gates[::-1])
+            of_to_cell = of_all_gates.t() @ torch.cat([word.both for word in words])
         of_x = torch.stack(of_words[::-1])
-        return None, None, None, of_x, of_hidden, of_cell, of_to_cell, of_bias, *of_matrices
+        return None, None, None, of_x, of_hidden, of_cell, of_to_cell, of_all_gates.sum(0), *of_matrices
 
 
 def _chains(matrices: Sequence[Tensor], factors: int) -> list[Sequence[Tensor]]:
     return [matrices[start : start + factors] for start in range(0, len(matrices), factors)]
-
-
-def _of_weight(of_outputs: list[Tensor], inputs: list[Tensor]) -> Tensor:
-    """The gradient of a matrix, by those of its outputs, the last word's first.
-
-    Shape: T times [B, m], T times [B, n] -> [m, n]
-    """
-    return torch.cat(of_outputs[::-1]).t() @ torch.cat(inputs)
 
 
 def _gated(x: Tensor, opened: Tensor) -> tuple[Tensor, Tensor]:

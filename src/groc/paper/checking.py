@@ -242,7 +242,7 @@ RUN = (
         "figures": {
             "parameters": POSITIVE,
             "valid_perplexity": PERPLEXITY,
-            **dict.fromkeys(("steps?", "epochs?", "best_epoch?"), UNKNOWN_OR_NUMBER),
+            **dict.fromkeys(("steps?", "epochs?", "best_epoch?", "valid_tokens?"), UNKNOWN_OR_NUMBER),
             "replanned?": [dict.fromkeys(("after_step", "epochs_before", "epochs"), COUNT)],
             "texts?": [({"text": TEXT}, lambda row: TEXTS.get(row["text"], {}))],
         },

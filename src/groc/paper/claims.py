@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from groc.paper.courses import comparable
+from groc.paper.courses import comparable, made_otherwise
 from groc.paper.judging import NEAR, OTHERWISE, SPREADS, UNPAIRED, Claim, Verdict, is_lower, judge, largest_spread
 from groc.paper.open_claims import open_claims
 from groc.paper.published import ABLATIONS, DATASETS, ELSEWHERE, MAIN
@@ -149,7 +149,8 @@ def _of_rare_words(dataset: str, gains: Sequence[Row], results: Results) -> Iter
         more = rare - frequent
         if abs(more) <= LOSSES_APART:
             return NEAR
-        return OTHERWISE if more > 0 and row["differs"] else more > 0  # see is_lower
+        is_other = made_otherwise(row["differs"]) or (more > 0 and row["differs"])  # see is_lower
+        return OTHERWISE if is_other else more > 0
 
     ran = {row["model"]: row for row in gains if row["runs"]}
     medians = {name: verdict(row, row) if row["of"] == "paired" else UNPAIRED for name, row in ran.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from groc.paper.records import Results
@@ -72,6 +72,11 @@ def differences(results: Results, job: Job, jobs: Sequence[Job], alike: Alike) -
         for key in {**mine, **theirs}
         if mine.get(key) != theirs.get(key)
     }
+
+
+def made_otherwise(mine: Mapping[str, str] | None, others: Mapping[str, str] | None = None) -> bool:
+    """Whether one of two rows has more around its embeddings, by what they have otherwise than GroC."""
+    return any((mine or {}).get(part) != (others or {}).get(part) for part in MADE_OF)
 
 
 def said_of_differences(rows: Sequence[dict[str, Any]], name: Callable[[dict[str, Any]], str]) -> str:

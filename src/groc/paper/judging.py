@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from groc.paper.courses import MADE_OF
+from groc.paper.courses import made_otherwise
 from groc.paper.table import Row
 
 Verdict = bool | str
@@ -66,8 +66,9 @@ def is_lower(one: Row, other: Row, figure: str, spread: float | None) -> Verdict
     of training can speak against a model, but not for it; where one has more around its embeddings they say nothing of
     each other. (`differs` is what a row has otherwise than GroC, so two rows with the same are trained alike.)"""
     lower = bool(one[figure] < other[figure])
-    mine, others = one["differs"] or {}, other["differs"] or {}
-    if (lower and mine != others) or any(mine.get(part) != others.get(part) for part in MADE_OF):
+    if made_otherwise(one["differs"], other["differs"]) or (
+        lower and (one["differs"] or {}) != (other["differs"] or {})
+    ):
         return OTHERWISE
     if spread is None:
         return ONE_SEED

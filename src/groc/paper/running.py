@@ -115,9 +115,10 @@ def _fill(job: Job, config: Config, extras: tuple[str, ...], place: Place) -> No
     elif known.test(extras):
         return
     elif not (folder / checkpoint.WEIGHTS).is_file():
-        if not any(run.test(extras) for run in results.of(job)):  # by another seed
-            what = f"{known.path} has no {', '.join(('test', *extras))}"
-            print(f"{what}, and there are no weights in {folder}. {TRAIN_ANEW}", file=sys.stderr)
+        what = f"{known.path} has no figures of the test text{f' with {extras[0]}' if extras else ''}"
+        others = [str(run.seed) for run in results.of(job) if run.test(extras)]
+        told = f"The table has those of seed {', '.join(others)}." if others else TRAIN_ANEW
+        print(f"{what}, and there are no weights of it in {folder}. {told}", file=sys.stderr)
         return
     for helped in {(), extras}:
         if recorded(folder).test(helped) is None:

@@ -1300,6 +1300,25 @@ def test_what_is_missing_is_trained_once(
     assert record.read_text() == text
 
 
+def test_what_cannot_be_read_any_more_is_named(
+    tmp_path: Path, corpora: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record without figures of the test text, of a run whose weights are gone."""
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--corpus-root", str(corpora)]
+    command = ["paper", "main", "--run", "--dataset", "penn", "--model", "tied", "--seeds", "2", *folders]
+    command += small({"training.epochs": 1})
+    assert main(command) == 0
+    for seed, told in ((1, "The table has those of seed 2."), (2, "Give --results and --runs folders of their own")):
+        (path,) = (tmp_path / "results").glob(f"*-seed{seed}.json")
+        (folder,) = (tmp_path / "runs").glob(f"*-seed{seed}")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "evaluations": {}}))
+        (folder / checkpoint.WEIGHTS).unlink()
+        capsys.readouterr()
+        assert main(command) == 0
+        said = capsys.readouterr().err
+        assert f"{path} has no figures of the test text, and there are no weights of it in {folder}. {told}" in said
+
+
 ANOTHER_CORPUS = "tokens of training, but the penn of these results 929,589"
 
 

@@ -135,7 +135,7 @@ def _picked(table: Table, rows: Sequence[Row], only: Mapping[str, Sequence[str]]
     picked = list(rows)
     for option, names in only.items() if rows else ():  # else nothing is recorded, which is what is said
         key = "domain" if option == "dataset" and "domain" in table.keys else option
-        _check_names(f"groc paper {table.name} has no {option}", "", option, names, [_called(row, key) for row in rows])
+        _check_names(table, option, names, [_called(row, key) for row in rows])
         picked = [row for row in picked if not names or {*names} & {*_called(row, key)}]
     if rows and not picked:
         raise GrocError(f"groc paper {table.name} has no row of such a --dataset and --model: leave one out.")
@@ -150,13 +150,15 @@ def _called(row: Row, key: str) -> list[str]:
     return [name.partition(", ")[0]] if key == "domain" else [name, f"{re.split('[+,]', name)[0]}{ALL_OF}"]
 
 
-def _check_names(lacks: str, end: str, option: str, names: Sequence[str], called: Sequence[Sequence[str]]) -> None:
-    """Refuse names that none is called by; names with spaces are shown as they must be typed."""
+def _check_names(
+    table: Table, option: str, names: Sequence[str], called: Sequence[Sequence[str]], wanted: str = ""
+) -> None:
+    """Refuse names that none of its rows is called by; names with spaces are shown as they must be typed."""
     known = dict.fromkeys(name for mine in called for name in mine)
     if wrong := [name for name in names if name not in known]:
         plain = [shlex.quote(name) for name in known if not name.endswith(ALL_OF)]
         choices = f"choose from {', '.join(plain)}" if plain else f"leave out --{option}"
-        raise GrocError(f"{lacks} {' or '.join(wrong)}{end}: {choices}.")
+        raise GrocError(f"groc paper {table.name} has no {option} {' or '.join(wrong)}{wanted}: {choices}.")
 
 
 def _show_claims(results: Results, as_json: bool) -> None:
@@ -198,8 +200,7 @@ def _run_cells(
             f"groc paper {table.name} is filled by what other tables run: say groc paper cross-domain --run."
         )
     for key, names in only.items():
-        called = [_called(cell.keys, key) for cell in ours]
-        _check_names(f"groc paper {table.name} has no {key}", " to run", key, names, called)
+        _check_names(table, key, names, [_called(cell.keys, key) for cell in ours], " to run")
     cells = [
         cell for cell in ours if all(not names or {*names} & {*_called(cell.keys, key)} for key, names in only.items())
     ]

@@ -170,7 +170,8 @@ class Training:
     average: float = 0.0
     """Decay a step of the running average of weights that is evaluated and kept; 0: the weights themselves."""
     full_updates: float = 1.0
-    """p: the probability that a step updates the output embedding; else it stays frozen for that step."""
+    """p: the probability that a step encodes the words anew and learns from it; else their vectors, input and output,
+    stay as they are for that step."""
     sample: int = 0
     """Draw so many words a step for the softmax, and encode no others than these and the step's own; 0: all words."""
     valid_streams: int = 10

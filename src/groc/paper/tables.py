@@ -254,7 +254,8 @@ _ALL = (
     Table(
         "speed", "Seconds an epoch, their ratio to tied, and what sparse updates cost (test perplexity)", "Table 10",
         _MODEL, ("seconds", "ratio", "test"), tuple(_speed_cells()), _speed,
-        note="p is the probability of a full update of the output embedding. The paper's device is an RTX 2080 Ti, and "
+        note="p is the probability of a full update of the output embedding; in other steps ours leaves the input "
+        "embedding as it is, too, of which the paper does not speak. The paper's device is an RTX 2080 Ti, and "
         f"its groc has characters, as our `{CHARACTERS}`, where that of our recipes has n-grams. "
         "Our seconds are the median step of `groc bench`, 20 x 35 words without dropout of words and weights, as often "
         "as the text has them; with p, the mean of full and other steps. Perplexities are those of the recipes.",
